@@ -1,0 +1,119 @@
+"""Files as a seam: real in `runtime.disk`, simulated in `testing.disk`.
+
+All paths are `str`. Every operation that the operating system refuses raises `StorageError`
+with the path (a missing file in `open`/`remove`/`rename`/`list` raises `FileNotFoundError`).
+Durability: `write` reaches the page cache only; data is durable after `sync`, a new name
+or a rename after `sync_directory` of its parent. The simulated disk forgets or tears the rest.
+
+The hot path calls `File.write` and hands `(file, position, length)` to the runtime, which
+uses `File.fileno()` for sendfile; nothing here copies.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file. Writes append at the end; reads are positional."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def size(self) -> int:
+        """The size in bytes as writes and truncations have made it (no system call)."""
+        ...
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Append all buffers in order, whole, by one `writev` where possible.
+
+        A failed or short write that can't be completed truncates back to the size before
+        and raises StorageError.
+        """
+        ...
+
+    def write_at(self, position: int, buffer: Buffer) -> None: ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """At most `length` bytes; fewer only at the end of the file."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def preallocate(self, size: int) -> None:
+        """Reserve room on disk without changing `size()`."""
+        ...
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile. The simulated file has none and raises."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileRegion:
+    """Bytes of a file that a response carries: sent by sendfile, never read here."""
+
+    file: File
+    position: int
+    length: int
+
+
+class Storage(Protocol):
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names (not paths) in a directory, sorted."""
+        ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def make_directory(self, path: str) -> None:
+        """With parents; fine if it is there."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None:
+        """With all that is in it."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic, replaces `target`."""
+        ...
+
+    def read_file(self, path: str) -> bytes: ...
+
+    def replace_file(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        """Atomic: written beside, fsynced, renamed over, directory fsynced.
+
+        With sync=False nothing is fsynced (still atomic against a process crash).
+        """
+        ...
+
+    def sync(self, file: File, on_done: Callable[[StorageError | None], None]) -> None:
+        """fdatasync off the loop; `on_done` runs on the loop's thread with the outcome.
+
+        A failed sync is final: what was written since the last good one must be distrusted.
+        """
+        ...
+
+    def sync_now(self, file: File) -> None:
+        """fdatasync before returning: for start, stop and child processes only."""
+        ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
