@@ -1,0 +1,59 @@
+# What people type. Every target may be run twice; `make test` and `make demo` alone are enough
+# on a fresh machine with Python 3.11 or later. CI (.ci/run) calls the same targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+CODE := src tests tools $(wildcard bench demo)
+TESTS := $(wildcard tests/unit tests/wire tests/sim tests/interop tests/faults)
+PYTEST := $(BIN)/python -m pytest
+
+# ARGS goes to the tool behind a target: make test ARGS="-k segment -x"
+ARGS ?=
+# make test-long: SHARD=2/5 runs the second fifth; SEEDS=0-199 gives the simulations their seeds;
+# FRESH=1 forgets what earlier runs on this very tree have already passed.
+SHARD ?=
+SEEDS ?=
+FRESH ?=
+
+.PHONY: help setup demo test test-long check bench-kafka docs requirements clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: ## .venv with the pinned, hashed requirements (once per change of them)
+	@bash tools/setup_venv.sh $(VENV)
+
+demo: setup ## a cluster up, events in and out, the files on disk explained
+	$(BIN)/python -m demo $(ARGS)
+
+test: setup ## all tests but the long ones: unit, wire, sim, interop, faults
+	$(PYTEST) $(TESTS) -m "not long" $(ARGS)
+
+test-long: setup ## the long tests, resumable: SHARD=i/n SEEDS=a-b FRESH=1
+	SHARD="$(SHARD)" SEEDS="$(SEEDS)" FRESH="$(FRESH)" \
+	  $(PYTEST) -p tools.shards $(TESTS) -m long $(ARGS)
+
+check: setup ## format, lint, types, import rules, and the rules of the tree
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy --strict -p headrace
+	$(BIN)/mypy --strict $(wildcard tools/*.py)
+	$(BIN)/lint-imports --no-logo
+	$(PYTEST) tests/unit/project
+
+bench-kafka: setup ## ours, the real Apache Kafka and the floor in one run: ARGS="--quick"
+	$(BIN)/python -m bench.kafka $(ARGS)
+
+docs: setup ## the pages that are generated from the code
+	$(BIN)/python tools/generate_protocols.py
+
+requirements: setup ## pin the dependencies of pyproject.toml again: ARGS="--upgrade"
+	@bash tools/pin_requirements.sh $(BIN) $(ARGS)
+
+clean: ## everything that was built or cached; .venv stays
+	rm -rf .build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests tools $(wildcard bench demo) -name __pycache__ -type d -prune -exec rm -rf {} +
