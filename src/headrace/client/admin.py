@@ -1,0 +1,244 @@
+"""Topics, configs and groups: what people ask a cluster to change or to tell.
+
+Owns: one function an operation, each a request to any broker (the groups' to their
+coordinator) and values instead of wire messages. Must not know: how answers are shown.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.client.assignment import PROTOCOL_TYPE, Assignment, decode_assignment
+from headrace.client.cluster import Cluster
+from headrace.client.errors import raise_for
+from headrace.client.offsets import coordinator_of
+from headrace.client.retry import Deadline
+from headrace.wire.kafka.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from headrace.wire.kafka.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from headrace.wire.kafka.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from headrace.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from headrace.wire.kafka.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from headrace.wire.kafka.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from headrace.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+
+_SET, _DELETE = 0, 1
+_DEFAULT_CONFIG_SOURCE = 5
+_CONFIG_SOURCES = {
+    1: "topic",
+    2: "broker, dynamic",
+    3: "all brokers, dynamic",
+    4: "broker, static",
+    5: "default",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    name: str
+    value: str | None
+    source: str
+    is_default: bool
+    read_only: bool
+    documentation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemberDescription:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    coordinator: str
+    members: tuple[GroupMemberDescription, ...]
+
+
+def create_topic(
+    cluster: Cluster,
+    name: str,
+    *,
+    partitions: int = -1,
+    replication_factor: int = -1,
+    configs: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Counts of -1 leave the choice to the cluster's defaults."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[
+            CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+        ],
+    )
+    request = CreateTopicsRequest(
+        topics=[topic], timeout_ms=cluster.request_timeout_ms, validate_only=validate_only
+    )
+    for result in cluster.call(request, CreateTopicsResponse).topics:
+        raise_for(result.error_code, f"create topic {name}", result.error_message)
+
+
+def delete_topic(cluster: Cluster, name: str) -> None:
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name)],
+        topic_names=[name],
+        timeout_ms=cluster.request_timeout_ms,
+    )
+    for result in cluster.call(request, DeleteTopicsResponse).responses:
+        raise_for(result.error_code, f"delete topic {name}", result.error_message)
+    cluster.topics.pop(name, None)
+
+
+def create_partitions(cluster: Cluster, name: str, count: int) -> None:
+    """Raise the number of partitions to `count`."""
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=cluster.request_timeout_ms)
+    for result in cluster.call(request, CreatePartitionsResponse).results:
+        doing = f"give topic {name} {count} partitions"
+        raise_for(result.error_code, doing, result.error_message)
+    cluster.topics.pop(name, None)
+
+
+def alter_topic_configs(
+    cluster: Cluster, name: str, changes: Mapping[str, str], deletions: Iterable[str] = ()
+) -> None:
+    configs = [
+        AlterableConfig(name=key, config_operation=_SET, value=value)
+        for key, value in changes.items()
+    ]
+    configs += [
+        AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in deletions
+    ]
+    resource = AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=name, configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    for answer in cluster.call(request, IncrementalAlterConfigsResponse).responses:
+        raise_for(answer.error_code, f"alter topic {name}", answer.error_message)
+
+
+def describe_configs(cluster: Cluster, resource_type: int, name: str) -> list[ConfigEntry]:
+    resource = DescribeConfigsResource(
+        resource_type=resource_type, resource_name=name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_documentation=True)
+    entries: list[ConfigEntry] = []
+    for result in cluster.call(request, DescribeConfigsResponse).results:
+        raise_for(result.error_code, f"configs of {name}", result.error_message)
+        entries += [
+            ConfigEntry(
+                name=config.name,
+                value=config.value,
+                source=_CONFIG_SOURCES.get(config.config_source, "unknown"),
+                is_default=config.config_source == _DEFAULT_CONFIG_SOURCE,
+                read_only=config.read_only,
+                documentation=config.documentation,
+            )
+            for config in result.configs
+        ]
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def list_groups(cluster: Cluster) -> list[GroupListing]:
+    """The groups of all coordinators: each broker tells of its own."""
+
+    def ask(_: Deadline) -> list[GroupListing]:
+        cluster.refresh([])
+        found: dict[str, GroupListing] = {}
+        for node_id in list(cluster.brokers):
+            response = cluster.connection_to_node(node_id).call(
+                ListGroupsRequest(), ListGroupsResponse
+            )
+            raise_for(response.error_code, f"groups of broker {node_id}")
+            for group in response.groups:
+                found[group.group_id] = GroupListing(
+                    group.group_id, group.protocol_type, group.group_state, group.group_type
+                )
+        return [found[group_id] for group_id in sorted(found)]
+
+    return cluster.retry(ask)
+
+
+def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
+    doing = f"describe group {group_id}"
+
+    def ask(_: Deadline) -> GroupDescription:
+        connection = coordinator_of(cluster, group_id)
+        request = DescribeGroupsRequest(groups=[group_id])
+        (group,) = connection.call(request, DescribeGroupsResponse).groups
+        raise_for(group.error_code, doing, group.error_message)
+        is_consumer = group.protocol_type == PROTOCOL_TYPE
+        members = tuple(
+            GroupMemberDescription(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                decode_assignment(member.member_assignment) if is_consumer else {},
+            )
+            for member in group.members
+        )
+        return GroupDescription(
+            group.group_id,
+            group.group_state,
+            group.protocol_type,
+            group.protocol_data,
+            connection.address,
+            members,
+        )
+
+    return cluster.retry(ask)
+
+
+def delete_group(cluster: Cluster, group_id: str) -> None:
+    def ask(_: Deadline) -> None:
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        response = coordinator_of(cluster, group_id).call(request, DeleteGroupsResponse)
+        for result in response.results:
+            raise_for(result.error_code, f"delete group {group_id}")
+
+    cluster.retry(ask)

@@ -1,0 +1,114 @@
+"""Raw fetch: record batches as the leader stored them, one partition or many at a time.
+
+Owns: Fetch requests without sessions, by name or by topic id as the version wants, and the
+walk over whole batches. Must not know: groups, how records are shown. Decoding is the
+caller's choice: `batches_of` cuts, `wire.kafka.records` decodes.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from headrace.client.cluster import Cluster
+from headrace.client.connection import Connection
+from headrace.client.errors import raise_for
+from headrace.wire.kafka.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader, read_header
+
+READ_UNCOMMITTED = 0
+FETCH_BYTES_MAX = 8 * 1024 * 1024
+PARTITION_BYTES_MAX = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to read next."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
+    topic: str
+    partition: int
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    records: memoryview
+
+
+def fetch_from(
+    cluster: Cluster,
+    connection: Connection,
+    positions: Iterable[Position],
+    *,
+    max_wait_ms: int,
+    min_bytes: int = 1,
+    max_bytes: int = FETCH_BYTES_MAX,
+    partition_max_bytes: int = PARTITION_BYTES_MAX,
+) -> list[FetchedPartition]:
+    """One Fetch to one leader, which waits `max_wait_ms` for `min_bytes` to be there."""
+    by_topic: dict[str, list[FetchPartition]] = {}
+    for position in positions:
+        by_topic.setdefault(position.topic, []).append(
+            FetchPartition(
+                partition=position.partition,
+                fetch_offset=position.offset,
+                partition_max_bytes=partition_max_bytes,
+            )
+        )
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=READ_UNCOMMITTED,
+        topics=[
+            FetchTopic(topic=name, topic_id=cluster.topic(name).topic_id, partitions=partitions)
+            for name, partitions in by_topic.items()
+        ],
+    )
+    timeout_ms = cluster.request_timeout_ms + max_wait_ms
+    response = connection.call(
+        request, FetchResponse, timeout_ms=timeout_ms, version_max=_version_max(cluster, by_topic)
+    )
+    raise_for(response.error_code, f"fetch from {connection.address}")
+    return list(_partitions_of(cluster, response))
+
+
+def batches_of(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Whole batches in fetched bytes; a cut one at the end is left for the next fetch."""
+    position = 0
+    while position + HEADER_BYTES <= len(records):
+        header = read_header(records, position)
+        end = position + header.size_bytes
+        if end > len(records):
+            return
+        yield header, records[position:end]
+        position = end
+
+
+def _version_max(cluster: Cluster, names: Iterable[str]) -> int | None:
+    # From version 13 on topics are named by id; a server may have given none.
+    if all(any(cluster.topic(name).topic_id) for name in names):
+        return None
+    return 12
+
+
+def _partitions_of(cluster: Cluster, response: FetchResponse) -> Iterator[FetchedPartition]:
+    for topic in response.responses:
+        name = topic.topic or cluster.topic_names.get(bytes(topic.topic_id), "")
+        for partition in topic.partitions:
+            yield FetchedPartition(
+                topic=name,
+                partition=partition.partition_index,
+                error_code=partition.error_code,
+                high_watermark=partition.high_watermark,
+                log_start_offset=partition.log_start_offset,
+                records=memoryview(partition.records or b""),
+            )
