@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.base.errors import StorageError
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -74,7 +76,7 @@ class Storage(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
-    def list(self, path: str) -> list[str]:
+    def list(self, path: str) -> "list[str]":
         """Names (not paths) in a directory, sorted."""
         ...
 
@@ -117,3 +119,5 @@ class Storage(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int: ...
