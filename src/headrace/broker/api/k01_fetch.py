@@ -1,0 +1,270 @@
+"""Fetch (key 1), versions 4–18.
+
+5 log start offset · 7 incremental sessions (KIP-227) · 9 leader epoch fencing (KIP-320) · 10 zstd
+11 rack (KIP-392) · 12 flexible, last fetched epoch and divergence (KIP-595) · 13 topic ids
+(KIP-516) · 15 replica state (KIP-903) · 16 node endpoints (KIP-951; none are sent) · 17 directory
+ids · 18 high watermark of replicas.
+Missing: replicas as fetchers (answered NOT_LEADER_OR_FOLLOWER: there is one broker), aborted
+transactions (none exist yet).
+
+The hot path: records are never read here. The answer is header bytes and (file, position,
+length) regions that the runtime sends by sendfile.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.base.clock import Timer
+from headrace.base.errors import StorageError
+from headrace.base.network import Part
+from headrace.base.storage import FileRegion
+from headrace.broker.fetch_sessions import FetchSession, Wanted, wanted_of
+from headrace.broker.partition import Partition
+from headrace.log.partition_log import OffsetOutOfRange
+from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.hot import FetchFrame, FetchRow, encode_fetch_response
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+TopicKey = str | bytes
+_TOPIC_IDS_SINCE = 13
+_READ_COMMITTED = 1
+
+Answer = Callable[[list[Part]], None]
+
+
+class Fetch:
+    """One fetch request from its arrival to its answer."""
+
+    __slots__ = (
+        "_answer",
+        "_available_bytes",
+        "_broker",
+        "_correlation_id",
+        "_frame",
+        "_full",
+        "_session",
+        "_timer",
+        "_version",
+        "_waiting_on",
+        "_wanted",
+    )
+
+    def __init__(
+        self,
+        broker: "Broker",
+        frame: FetchFrame,
+        version: int,
+        correlation_id: int,
+        answer: Answer,
+    ) -> None:
+        self._broker = broker
+        self._frame = frame
+        self._version = version
+        self._correlation_id = correlation_id
+        self._answer = answer
+        self._session: FetchSession | None = None
+        self._full = True
+        self._wanted: list[Wanted] = []
+        self._waiting_on: list[Partition] = []
+        self._timer: Timer | None = None
+        self._available_bytes = 0
+
+    def start(self) -> None:
+        """Answer now, or wait for `min_bytes` or `max_wait_ms`, whichever comes first."""
+        frame = self._frame
+        error, session, full = self._broker.fetch_sessions.resolve(
+            frame, self._version >= _TOPIC_IDS_SINCE
+        )
+        if error:
+            self._send(int(error), 0, [])
+            return
+        self._session = session
+        self._full = full
+        self._wanted = list(session.wanted.values()) if session is not None else wanted_of(frame)
+        rows, byte_count, urgent = self._read()
+        if (
+            urgent
+            or frame.max_wait_ms <= 0
+            or byte_count >= frame.min_bytes
+            or not self._wanted
+            or self._broker.stopping
+        ):
+            self._finish(rows)
+            return
+        self._wait(byte_count)
+
+    # -- waiting -----------------------------------------------------------------------
+
+    def _wait(self, byte_count: int) -> None:
+        self._available_bytes = byte_count
+        for one in self._wanted:
+            partition = self._broker.partitions.find(one.topic, one.index)
+            if partition is not None:
+                partition.wait(self)
+                self._waiting_on.append(partition)
+        self._timer = self._broker.timers.call_later(self._frame.max_wait_ms, self._complete)
+        self._broker.waiting_fetches.add(self)
+
+    def on_appended(self, byte_count: int) -> None:
+        self._available_bytes += byte_count
+        if self._available_bytes >= self._frame.min_bytes:
+            self._complete()
+
+    def on_gone(self) -> None:
+        self._complete()
+
+    def complete_now(self) -> None:
+        """The broker stops: answer with what there is."""
+        self._complete()
+
+    def cancel(self) -> None:
+        """The connection is gone: nobody waits for the answer."""
+        for partition in self._waiting_on:
+            partition.forget(self)
+        self._waiting_on = []
+        self._broker.waiting_fetches.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _complete(self) -> None:
+        self.cancel()
+        rows, _, _ = self._read()
+        self._finish(rows)
+
+    # -- reading -----------------------------------------------------------------------
+
+    def _read(self) -> tuple[list[tuple[Wanted, FetchRow]], int, bool]:
+        """A row for each partition, the bytes in them, and whether one must be told at once."""
+        frame = self._frame
+        broker = self._broker
+        left = min(frame.max_bytes, broker.fetch_bytes_max)
+        committed_only = frame.isolation_level == _READ_COMMITTED
+        rows: list[tuple[Wanted, FetchRow]] = []
+        total = 0
+        urgent = False
+        for wanted in self._wanted:
+            partition = broker.partitions.find(wanted.topic, wanted.index)
+            error = _refusal_of(partition, wanted, frame.replica_id)
+            if error or partition is None:
+                urgent = True
+                rows.append((wanted, _error_row(wanted.index, error)))
+                continue
+            log = partition.log
+            end_offset = partition.high_watermark
+            stable_offset = partition.last_stable_offset
+            if committed_only:
+                end_offset = stable_offset
+            region: FileRegion | None = None
+            diverging: tuple[int, int] | None = None
+            if wanted.last_fetched_epoch >= 0:
+                diverging = _divergence(partition, wanted)
+            if diverging is not None:
+                urgent = True
+            elif wanted.fetch_offset != end_offset and (left > 0 or total == 0):
+                try:
+                    region = log.read(
+                        wanted.fetch_offset,
+                        min(wanted.max_bytes, left),
+                        end_offset,
+                        at_least_one=total == 0,
+                    )
+                except OffsetOutOfRange:
+                    urgent = True
+                    rows.append((wanted, _error_row(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)))
+                    continue
+                except StorageError as failure:
+                    partition.fail(failure)
+                    urgent = True
+                    rows.append((wanted, _error_row(wanted.index, partition.error)))
+                    continue
+            length = 0
+            if region is not None:
+                length = region.length
+                total += length
+                left -= length
+            rows.append(
+                (
+                    wanted,
+                    (
+                        wanted.index,
+                        0,
+                        partition.high_watermark,
+                        stable_offset,
+                        log.log_start_offset,
+                        [] if committed_only else None,
+                        -1,
+                        region,
+                        length,
+                        diverging,
+                        None,
+                    ),
+                )
+            )
+        return rows, total, urgent
+
+    def _finish(self, rows: list[tuple[Wanted, FetchRow]]) -> None:
+        session = self._session
+        if session is None:
+            self._send(0, 0, rows)
+            return
+        told: list[tuple[Wanted, FetchRow]] = []
+        served: list[Wanted] = []
+        for wanted, row in rows:
+            if self._full or _is_news(wanted, row):
+                told.append((wanted, row))
+            wanted.told_error = row[1]
+            if not row[1]:
+                wanted.told_high_watermark = row[2]
+                wanted.told_log_start_offset = row[4]
+            if row[8]:
+                served.append(wanted)
+        if served and len(served) < len(rows):
+            session.to_the_end(served)
+        self._send(0, session.session_id, told)
+
+    def _send(self, error: int, session_id: int, rows: list[tuple[Wanted, FetchRow]]) -> None:
+        topics: dict[TopicKey, list[FetchRow]] = {}
+        for wanted, row in rows:
+            topics.setdefault(wanted.topic, []).append(row)
+        self._answer(
+            encode_fetch_response(
+                self._version, self._correlation_id, error, session_id, list(topics.items())
+            )
+        )
+
+
+def _refusal_of(partition: Partition | None, wanted: Wanted, replica_id: int) -> ErrorCode:
+    if partition is None:
+        if isinstance(wanted.topic, bytes):
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if replica_id >= 0:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return partition.error or partition.leader_epoch_refusal(wanted.current_leader_epoch)
+
+
+def _divergence(partition: Partition, wanted: Wanted) -> tuple[int, int] | None:
+    """Where the client's log leaves ours, if it does (KIP-320)."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < 0 or (epoch == wanted.last_fetched_epoch and wanted.fetch_offset <= end_offset):
+        return None
+    return epoch, end_offset
+
+
+def _error_row(index: int, error: ErrorCode) -> FetchRow:
+    return (index, int(error), -1, -1, -1, None, -1, None, 0, None, None)
+
+
+def _is_news(wanted: Wanted, row: FetchRow) -> bool:
+    """True if an incremental answer must name the partition."""
+    return bool(
+        row[8]
+        or row[1]
+        or row[9] is not None
+        or row[2] != wanted.told_high_watermark
+        or row[4] != wanted.told_log_start_offset
+        or wanted.told_error
+    )

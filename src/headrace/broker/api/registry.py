@@ -1,0 +1,88 @@
+"""The table of what this broker serves. ApiVersions, the dispatcher and docs/PROTOCOLS.md read it.
+
+A row here and a file `kNN_name.py` beside it are one API. Handlers and message classes are
+imported at their first request: a broker that never sees an API never pays for it.
+"""
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One row: `min_version` is what is advertised, `min_served` what is answered.
+
+    They differ for Produce alone: librdkafka 2.0 compresses only if Produce 0 is advertised.
+    """
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    min_served: int = -1
+
+    @property
+    def snake_name(self) -> str:
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower()
+
+    def serves(self, version: int) -> bool:
+        return max(self.min_version, self.min_served) <= version <= self.max_version
+
+
+APIS: tuple[Api, ...] = (
+    Api(0, "Produce", 0, 13, min_served=3),
+    Api(1, "Fetch", 4, 18),
+    Api(2, "ListOffsets", 1, 11),
+    Api(3, "Metadata", 0, 13),
+    Api(8, "OffsetCommit", 2, 10),
+    Api(9, "OffsetFetch", 1, 10),
+    Api(10, "FindCoordinator", 0, 6),
+    Api(11, "JoinGroup", 0, 9),
+    Api(12, "Heartbeat", 0, 4),
+    Api(13, "LeaveGroup", 0, 5),
+    Api(14, "SyncGroup", 0, 5),
+    Api(15, "DescribeGroups", 0, 6),
+    Api(16, "ListGroups", 0, 5),
+    Api(17, "SaslHandshake", 0, 1),
+    Api(18, "ApiVersions", 0, 4),
+    Api(19, "CreateTopics", 2, 7),
+    Api(20, "DeleteTopics", 1, 6),
+    Api(21, "DeleteRecords", 0, 2),
+    Api(22, "InitProducerId", 0, 5),
+    Api(23, "OffsetForLeaderEpoch", 2, 4),
+    Api(32, "DescribeConfigs", 1, 4),
+    Api(33, "AlterConfigs", 0, 2),
+    Api(35, "DescribeLogDirs", 1, 5),
+    Api(36, "SaslAuthenticate", 0, 2),
+    Api(37, "CreatePartitions", 0, 3),
+    Api(42, "DeleteGroups", 0, 2),
+    Api(44, "IncrementalAlterConfigs", 0, 1),
+    Api(47, "OffsetDelete", 0, 0),
+    Api(60, "DescribeCluster", 0, 2),
+    Api(75, "DescribeTopicPartitions", 0, 0),
+)
+
+BY_KEY: dict[int, Api] = {api.key: api for api in APIS}
+
+Handler = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An API with its code loaded."""
+
+    api: Api
+    request_class: type[Any]
+    handle: Handler
+
+
+@cache
+def endpoint(key: int) -> Endpoint:
+    api = BY_KEY[key]
+    messages = importlib.import_module(f"headrace.wire.kafka.messages.{api.snake_name}")
+    handler = importlib.import_module(f"headrace.broker.api.k{key:02d}_{api.snake_name}")
+    return Endpoint(api, getattr(messages, f"{api.name}Request"), handler.handle)

@@ -1,0 +1,25 @@
+"""Counters of a broker, kept as plain numbers: cheap to count, rendered only when asked for.
+
+Owns: what is counted. Must not know: Prometheus (the node renders), HTTP.
+"""
+
+from collections import Counter
+
+
+class BrokerMetrics:
+    __slots__ = (
+        "handler_failures",
+        "loop_stalls",
+        "loop_stall_ms_max",
+        "requests",
+        "storage_errors",
+    )
+
+    def __init__(self) -> None:
+        self.requests: Counter[int] = Counter()
+        """By API key."""
+        self.handler_failures = 0
+        self.storage_errors = 0
+        self.loop_stalls = 0
+        """Times that the loop was held up for more than 100 ms."""
+        self.loop_stall_ms_max = 0

@@ -1,0 +1,246 @@
+"""One client's conversation with the broker: requests in, answers out in the same order.
+
+Owns: the order of answers, what is in flight on this connection.
+Must not know: sockets (the Transport's), what a request does (the handlers').
+
+Requests are handled as they come; an answer that is ready early waits for those before it.
+Produce and Fetch are parsed and encoded by hand, everything else by the codec. The produces
+of one read are staged one by one and committed together before any of them is answered.
+
+    frame ─ header ─┬─ Produce ─ stage ───────────┐ on_read_end: commit, finish
+                    ├─ Fetch ── read or wait ─────┤
+                    └─ other ── handler, promise ─┴─ slots, in order ─ Transport.send
+"""
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from headrace.base.errors import ProtocolError
+from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
+from headrace.base.network import Part, Transport
+from headrace.base.promise import Promise
+from headrace.broker.api.k00_produce import PendingProduce
+from headrace.broker.api.k01_fetch import Fetch
+from headrace.broker.api.registry import BY_KEY, endpoint
+from headrace.broker.context import RequestContext
+from headrace.wire.kafka.codec import decode
+from headrace.wire.kafka.frames import decode_request_header, encode_response
+from headrace.wire.kafka.hot import parse_fetch, parse_produce
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+_START = struct.Struct(">hhih")
+"""api_key, api_version, correlation_id, length of client_id"""
+
+_PRODUCE = 0
+_FETCH = 1
+_API_VERSIONS = 18
+_PRODUCE_FLEXIBLE_SINCE = 9
+_FETCH_FLEXIBLE_SINCE = 12
+
+
+class Slot:
+    """The place of one answer in the order; `parts` is None until it is ready."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: list[Part] | None = None
+
+
+class KafkaSession:
+    __slots__ = (
+        "_broker",
+        "_closed",
+        "_fetches",
+        "_in_read",
+        "_listener_name",
+        "_produces",
+        "_slots",
+        "_transport",
+        "_was_full",
+    )
+
+    def __init__(self, broker: "Broker", transport: Transport, listener_name: str) -> None:
+        self._broker = broker
+        self._transport = transport
+        self._listener_name = listener_name
+        self._slots: deque[Slot] = deque()
+        self._produces: list[tuple[PendingProduce, Slot | None]] = []
+        self._fetches: set[Fetch] = set()
+        self._in_read = False
+        self._was_full = False
+        self._closed = False
+
+    @property
+    def ready(self) -> bool:
+        if len(self._slots) < IN_FLIGHT_REQUESTS_MAX:
+            return True
+        self._was_full = True
+        return False
+
+    # -- requests ----------------------------------------------------------------------
+
+    def on_frame(self, frame: memoryview) -> None:
+        self._in_read = True
+        if len(frame) < 10:
+            raise ProtocolError(f"{len(frame)} bytes are too few for a request header")
+        key, version, correlation_id, client_id_length = _START.unpack_from(frame)
+        api = BY_KEY.get(key)
+        if api is None:
+            raise ProtocolError(f"api key {key} is not served")
+        self._broker.metrics.requests[key] += 1
+        if not api.serves(version):
+            if key != _API_VERSIONS:
+                raise ProtocolError(f"{api.name} v{version} is not served")
+            self._on_unknown_api_versions(correlation_id)
+        elif key == _PRODUCE:
+            position = _body(frame, client_id_length, version >= _PRODUCE_FLEXIBLE_SINCE)
+            self._on_produce(frame, position, version, correlation_id)
+        elif key == _FETCH:
+            position = _body(frame, client_id_length, version >= _FETCH_FLEXIBLE_SINCE)
+            self._on_fetch(frame, position, version, correlation_id)
+        else:
+            self._on_other(frame)
+
+    def on_read_end(self) -> None:
+        self._in_read = False
+        if self._produces:
+            self._finish_produces()
+        self._send_ready()
+
+    def _on_produce(
+        self, frame: memoryview, position: int, version: int, correlation_id: int
+    ) -> None:
+        broker = self._broker
+        produce = parse_produce(frame, position, version)
+        pending = PendingProduce(produce, version, correlation_id)
+        pending.stage(broker, produce, broker.clock.now_ms())
+        slot: Slot | None = None
+        if produce.acks != 0:
+            slot = Slot()
+            self._slots.append(slot)
+        self._produces.append((pending, slot))
+
+    def _finish_produces(self) -> None:
+        broker = self._broker
+        broker.commit_staged()
+        produces, self._produces = self._produces, []
+        for pending, slot in produces:
+            if slot is None:
+                if pending.failed():
+                    self._transport.close("a produce with acks=0 failed")
+                    return
+                continue
+            answer = pending.finish()
+            if isinstance(answer, bytes):
+                slot.parts = [answer]
+            else:
+                self._answer_later(slot, answer.map(_one_part))
+
+    def _on_fetch(
+        self, frame: memoryview, position: int, version: int, correlation_id: int
+    ) -> None:
+        if self._produces:
+            # A fetch behind a produce of the same read sees it, as it would one read later.
+            self._finish_produces()
+        slot = Slot()
+        self._slots.append(slot)
+
+        def answer(parts: list[Part]) -> None:
+            slot.parts = parts
+            self._fetches.discard(fetch)
+            self._send_ready()
+
+        fetch = Fetch(
+            self._broker, parse_fetch(frame, position, version), version, correlation_id, answer
+        )
+        self._fetches.add(fetch)
+        fetch.start()
+
+    def _on_other(self, frame: memoryview) -> None:
+        if self._produces:
+            self._finish_produces()
+        header, position = decode_request_header(frame)
+        target = endpoint(header.api_key)
+        version = header.api_version
+        request, _ = decode(target.request_class, frame, version, position)
+        context = RequestContext(
+            header.api_key,
+            version,
+            header.correlation_id,
+            header.client_id,
+            self._transport.peer,
+            self._listener_name,
+        )
+        slot = Slot()
+        self._slots.append(slot)
+        result = target.handle(self._broker, request, context)
+        if isinstance(result, Promise):
+            self._answer_later(slot, result.map(lambda message: _encoded(message, header)))
+        else:
+            slot.parts = _encoded(result, header)
+
+    def _on_unknown_api_versions(self, correlation_id: int) -> None:
+        """An ApiVersions from the future: answered in v0, with what would be understood."""
+        from headrace.broker.api.k18_api_versions import unsupported_version_response
+
+        slot = Slot()
+        slot.parts = [encode_response(unsupported_version_response(), 0, correlation_id)]
+        self._slots.append(slot)
+
+    # -- answers -----------------------------------------------------------------------
+
+    def _answer_later(self, slot: Slot, parts: Promise[list[Part]]) -> None:
+        def on_settled(settled: Promise[list[Part]]) -> None:
+            if settled.error is not None:
+                self._broker.on_handler_failure(self._transport.peer, settled.error)
+                self._transport.close(f"internal error: {settled.error!r}")
+                return
+            slot.parts = settled.value()
+            self._send_ready()
+
+        parts.then(on_settled)
+
+    def _send_ready(self) -> None:
+        """Send the answers at the head of the queue that are ready, all at once."""
+        if self._in_read or self._closed:
+            return
+        slots = self._slots
+        parts: list[Part] = []
+        while slots and slots[0].parts is not None:
+            parts += slots.popleft().parts  # type: ignore[arg-type]
+        if parts:
+            self._transport.send(parts)
+        if self._was_full and len(slots) < IN_FLIGHT_REQUESTS_MAX // 2:
+            self._was_full = False
+            self._transport.resume()
+
+    def on_closed(self) -> None:
+        self._closed = True
+        for fetch in self._fetches:
+            fetch.cancel()
+        self._fetches.clear()
+        self._slots.clear()
+
+
+def _encoded(message: Any, header: Any) -> list[Part]:
+    return [encode_response(message, header.api_version, header.correlation_id)]
+
+
+def _one_part(answer: bytes) -> list[Part]:
+    return [answer]
+
+
+def _body(frame: memoryview, client_id_length: int, flexible: bool) -> int:
+    """Where the body starts: behind the client id and, if flexible, empty tagged fields."""
+    position = _START.size + (client_id_length if client_id_length > 0 else 0)
+    if not flexible:
+        if position > len(frame):
+            raise ProtocolError("the client id is longer than the frame")
+        return position
+    if position < len(frame) and frame[position] == 0:
+        return position + 1
+    return decode_request_header(frame)[1]
