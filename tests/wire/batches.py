@@ -106,3 +106,40 @@ def message_v1(value: bytes = b"value") -> bytes:
 def gzip_bomb(size_bytes: int) -> bytes:
     """One record of `size_bytes` zero bytes, in a thousandth of the space."""
     return gzip.compress(record(bytes(size_bytes)), 9)
+
+
+def lz4_frame(
+    data: bytes,
+    *,
+    content_size: int | None = None,
+    block_size: int | None = None,
+    checksum_off_by: int = 0,
+    flags: int = 0x60,
+) -> bytes:
+    """An LZ4 frame with one stored block.
+
+    magic | FLG | BD | [content size uint64] | header checksum | block size | block | end mark
+    """
+    descriptor = bytes([flags | (0x08 if content_size is not None else 0), 0x70])
+    if content_size is not None:
+        descriptor += struct.pack("<Q", content_size)
+    checksum = (_xxh32_of_short(descriptor) >> 8) + checksum_off_by & 0xFF
+    size = 0x80000000 | len(data) if block_size is None else block_size
+    block = struct.pack("<I", size) + data
+    return b"\x04\x22\x4d\x18" + descriptor + bytes([checksum]) + block + bytes(4)
+
+
+def _xxh32_of_short(data: bytes) -> int:
+    """xxHash-32 with seed 0 of fewer than 16 bytes, all that a frame header needs."""
+    mask = 0xFFFFFFFF
+    hashed = 374761393 + len(data)
+    whole = len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        hashed = hashed + word * 3266489917 & mask
+        hashed = (hashed << 17 | hashed >> 15) * 668265263 & mask
+    for byte in data[whole:]:
+        hashed = hashed + byte * 374761393 & mask
+        hashed = (hashed << 11 | hashed >> 21) * 2654435761 & mask
+    hashed = (hashed ^ hashed >> 15) * 2246822519 & mask
+    hashed = (hashed ^ hashed >> 13) * 3266489917 & mask
+    return hashed ^ hashed >> 16
