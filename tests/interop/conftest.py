@@ -1,6 +1,7 @@
 """The brokers and tools that the interop tests meet.
 
-`target` is the broker under test: ours always, the real Kafka too with HEADRACE_CONTROL=1.
+`target` is the broker under test: ours always, the real Kafka too with HEADRACE_CONTROL=1, the
+real Kafka alone with HEADRACE_CONTROL=only (to prove a test before our broker can pass it).
 """
 
 import os
@@ -18,7 +19,9 @@ from headrace.testing.cluster import LocalBroker
 
 Target = LocalBroker | RealKafka
 
-TARGETS = ["headrace", "kafka"] if os.environ.get("HEADRACE_CONTROL") == "1" else ["headrace"]
+TARGETS = {"1": ["headrace", "kafka"], "only": ["kafka"]}.get(
+    os.environ.get("HEADRACE_CONTROL", ""), ["headrace"]
+)
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """No waiting for members that never come; few partitions for the dump tool to read."""

@@ -1,0 +1,284 @@
+"""librdkafka consumer groups: eager, cooperative-sticky, static members, commits, restarts."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka import TopicPartition as Part
+from tests.interop.confluent import (
+    TIMEOUT_S,
+    admin_of,
+    consume,
+    consumer_of,
+    create_topic,
+    poll_until,
+    produce,
+    producer_of,
+)
+from tests.interop.conftest import Target
+
+from headrace.testing import checkers
+from headrace.testing.history import (
+    Commit,
+    CommittedOffset,
+    History,
+    Outcome,
+    Ownership,
+    TopicPartition,
+)
+
+Unique = Callable[[str], str]
+
+
+def owned(consumer: Consumer) -> set[int]:
+    return {part.partition for part in consumer.assignment()}
+
+
+def is_shared(consumers: list[Consumer], partitions: int) -> Callable[[], bool]:
+    """Everyone holds something and together they hold each partition once."""
+
+    def ready() -> bool:
+        held = [owned(consumer) for consumer in consumers]
+        return all(held) and sorted(p for each in held for p in each) == list(range(partitions))
+
+    return ready
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_members_share_and_take_over(target: Target, unique: Unique, strategy: str) -> None:
+    topic, group = unique("shared"), unique("group")
+    create_topic(target.bootstrap_servers, topic, partitions=6)
+    consumers = [
+        consumer_of(
+            target.bootstrap_servers,
+            group,
+            partition_assignment_strategy=strategy,
+            heartbeat_interval_ms=200,
+            session_timeout_ms=6_000,
+        )
+        for _ in range(3)
+    ]
+    try:
+        for count in (1, 2, 3):
+            consumers[count - 1].subscribe([topic])
+            poll_until(consumers[:count], is_shared(consumers[:count], 6))
+        consumers.pop().close()
+        poll_until(consumers, is_shared(consumers, 6))
+    finally:
+        for consumer in consumers:
+            consumer.close()
+
+
+def test_cooperative_members_keep_what_they_hold(target: Target, unique: Unique) -> None:
+    topic, group = unique("sticky"), unique("group")
+    create_topic(target.bootstrap_servers, topic, partitions=4)
+    revoked: list[set[int]] = []
+    first, second = (
+        consumer_of(
+            target.bootstrap_servers,
+            group,
+            partition_assignment_strategy="cooperative-sticky",
+            heartbeat_interval_ms=200,
+        )
+        for _ in range(2)
+    )
+
+    def on_revoke(_: Consumer, parts: list[Part]) -> None:
+        revoked.append({part.partition for part in parts})
+
+    try:
+        first.subscribe([topic], on_revoke=on_revoke)
+        poll_until([first], is_shared([first], 4))
+        before = owned(first)
+        second.subscribe([topic])
+        poll_until([first, second], is_shared([first, second], 4))
+        # Cooperative: only what moves is given up, the rest is never let go.
+        assert owned(first) < before
+        assert revoked == [before - owned(first)]
+    finally:
+        first.close()
+        second.close()
+
+
+def test_static_member_returns_without_a_rebalance(target: Target, unique: Unique) -> None:
+    topic, group = unique("static"), unique("group")
+    create_topic(target.bootstrap_servers, topic, partitions=4)
+    assigned: dict[str, int] = {"a": 0, "b": 0}
+
+    def member(name: str) -> Consumer:
+        consumer = consumer_of(
+            target.bootstrap_servers,
+            group,
+            group_instance_id=f"instance-{name}",
+            session_timeout_ms=30_000,
+            heartbeat_interval_ms=200,
+        )
+
+        def on_assign(_: Consumer, _parts: list[Part]) -> None:
+            assigned[name] += 1
+
+        consumer.subscribe([topic], on_assign=on_assign)
+        return consumer
+
+    first, second = member("a"), member("b")
+    poll_until([first, second], is_shared([first, second], 4))
+    first_assignments, held = assigned["a"], owned(second)
+    second.close()  # a static member that closes does not leave
+    second = member("b")
+    try:
+        poll_until([first, second], is_shared([first, second], 4))
+        assert owned(second) == held
+        assert assigned["a"] == first_assignments
+    finally:
+        first.close()
+        second.close()
+
+
+def test_second_owner_of_an_instance_id_fences_the_first(target: Target, unique: Unique) -> None:
+    topic, group = unique("fenced"), unique("group")
+    create_topic(target.bootstrap_servers, topic)
+    settings = {"group_instance_id": "the-one", "heartbeat_interval_ms": 200}
+    first = consumer_of(target.bootstrap_servers, group, **settings)
+    second = consumer_of(target.bootstrap_servers, group, **settings)
+    errors: list[str] = []
+
+    def is_fenced() -> bool:
+        try:
+            message = first.poll(0.05)
+        except KafkaException as error:
+            errors.append(error.args[0].name())
+        else:
+            if message is not None and message.error() is not None:
+                errors.append(message.error().name())
+        return "FENCED_INSTANCE_ID" in errors or "_FATAL" in errors
+
+    try:
+        first.subscribe([topic])
+        poll_until([first], is_shared([first], 1))
+        second.subscribe([topic])
+        poll_until([second], is_fenced)
+        poll_until([second], is_shared([second], 1))
+    finally:
+        first.close()
+        second.close()
+
+
+def test_committed_offsets_are_where_the_next_member_starts(target: Target, unique: Unique) -> None:
+    topic, group = unique("commit"), unique("group")
+    create_topic(target.bootstrap_servers, topic)
+    where, history = TopicPartition(topic, 0), History()
+    produce(
+        producer_of(target.bootstrap_servers),
+        topic,
+        [(None, str(number).encode()) for number in range(30)],
+    )
+    for start in (0, 10, 20):
+        consumer = consumer_of(target.bootstrap_servers, group, enable_auto_commit=False)
+        consumer.subscribe([topic])
+        received = consume(consumer, 10)
+        assert [message.offset() for message in received] == list(range(start, start + 10))
+        offset = Part(topic, 0, start + 10, metadata=f"after {start}")
+        (done,) = consumer.commit(offsets=[offset], asynchronous=False)
+        assert done.error is None
+        history.add(Commit(group, where, start + 10, Outcome.OK))
+        (read,) = consumer.committed([Part(topic, 0)], TIMEOUT_S)
+        history.add(CommittedOffset(group, where, read.offset))
+        assert read.metadata == f"after {start}"
+        consumer.close()
+    assert checkers.check(history) == []
+
+
+def test_auto_commit_at_close(target: Target, unique: Unique) -> None:
+    topic, group = unique("auto-commit"), unique("group")
+    create_topic(target.bootstrap_servers, topic)
+    produce(producer_of(target.bootstrap_servers), topic, [(None, b"v")] * 7)
+    consumer = consumer_of(target.bootstrap_servers, group)
+    consumer.subscribe([topic])
+    consume(consumer, 7)
+    consumer.close()
+    reader = consumer_of(target.bootstrap_servers, group)
+    (read,) = reader.committed([Part(topic, 0)], TIMEOUT_S)
+    assert read.offset == 7
+    reader.close()
+
+
+def test_commit_by_a_stranger_is_refused(target: Target, unique: Unique) -> None:
+    topic, group = unique("stranger"), unique("group")
+    create_topic(target.bootstrap_servers, topic)
+    member = consumer_of(target.bootstrap_servers, group)
+    member.subscribe([topic])
+    poll_until([member], is_shared([member], 1))
+    stranger = consumer_of(target.bootstrap_servers, group)
+    with pytest.raises(KafkaException) as refused:
+        stranger.commit(offsets=[Part(topic, 0, 1)], asynchronous=False)
+    assert refused.value.args[0].name() in ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
+    stranger.close()
+    member.close()
+
+
+def test_no_partition_has_two_owners_while_members_come_and_go(
+    target: Target, unique: Unique
+) -> None:
+    topic, group = unique("churn"), unique("group")
+    create_topic(target.bootstrap_servers, topic, partitions=8)
+    history = History()
+    consumers: list[Consumer] = []
+    for generation, step in enumerate(["join", "join", "join", "leave", "join", "leave"]):
+        if step == "join":
+            consumer = consumer_of(target.bootstrap_servers, group, heartbeat_interval_ms=200)
+            consumer.subscribe([topic])
+            consumers.append(consumer)
+        else:
+            consumers.pop(0).close()
+        poll_until(consumers, is_shared(consumers, 8))
+        for consumer in consumers:
+            parts = tuple(TopicPartition(topic, p) for p in sorted(owned(consumer)))
+            history.add(Ownership(group, generation, consumer.memberid() or "", parts))
+    for consumer in consumers:
+        consumer.close()
+    assert checkers.check(history) == []
+    assert len({event.member for event in history.events(Ownership)}) == 4
+
+
+def test_new_partitions_reach_the_group(target: Target, unique: Unique) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    topic, group = unique("grow"), unique("group")
+    create_topic(target.bootstrap_servers, topic)
+    consumer = consumer_of(target.bootstrap_servers, group, topic_metadata_refresh_interval_ms=300)
+    consumer.subscribe([topic])
+    poll_until([consumer], is_shared([consumer], 1))
+    admin = admin_of(target.bootstrap_servers)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(TIMEOUT_S)
+    poll_until([consumer], is_shared([consumer], 3))
+    consumer.close()
+
+
+def test_admin_sees_members_and_offsets(target: Target, unique: Unique) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    topic, group = unique("described"), unique("group")
+    create_topic(target.bootstrap_servers, topic, partitions=2)
+    admin = admin_of(target.bootstrap_servers)
+    member = consumer_of(target.bootstrap_servers, group, client_id="the-member")
+    member.subscribe([topic])
+    poll_until([member], is_shared([member], 2))
+    described = admin.describe_consumer_groups([group])[group].result(TIMEOUT_S)
+    assert described.state == ConsumerGroupState.STABLE
+    assert [each.client_id for each in described.members] == ["the-member"]
+    assert described.partition_assignor == "range"
+    listed = admin.list_consumer_groups().result(TIMEOUT_S)
+    assert group in {each.group_id for each in listed.valid}
+    member.commit(offsets=[Part(topic, 1, 5)], asynchronous=False)
+    member.close()
+
+    asked = ConsumerGroupTopicPartitions(group)
+    answer = admin.list_consumer_group_offsets([asked])[group].result(TIMEOUT_S)
+    assert {(p.partition, p.offset) for p in answer.topic_partitions} == {(1, 5)}
+    changed = ConsumerGroupTopicPartitions(group, [Part(topic, 1, 2)])
+    admin.alter_consumer_group_offsets([changed])[group].result(TIMEOUT_S)
+    answer = admin.list_consumer_group_offsets([asked])[group].result(TIMEOUT_S)
+    assert {(p.partition, p.offset) for p in answer.topic_partitions} == {(1, 2)}
+    admin.delete_consumer_groups([group])[group].result(TIMEOUT_S)
+    listed = admin.list_consumer_groups().result(TIMEOUT_S)
+    assert group not in {each.group_id for each in listed.valid}
