@@ -146,6 +146,22 @@ class JavaTools:
             raise ToolTimeoutError(f"{tool} {' '.join(arguments)}: {error}") from None
         return ToolResult(status, stdout, stderr)
 
+    def run_alone(
+        self, tool: str, *arguments: str, timeout_s: float = TOOL_TIMEOUT_S
+    ) -> ToolResult:
+        """In a JVM of its own: for tools that tell their result from a shutdown hook."""
+        try:
+            done = subprocess.run(
+                [*_java(), TOOLS[tool], *arguments],
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise ToolTimeoutError(f"{tool}: did not end in time\n{late.stdout!r}") from None
+        return ToolResult(done.returncode, done.stdout, done.stderr)
+
     def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
@@ -153,10 +169,8 @@ class JavaTools:
             process.communicate()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-cp", class_path(), "ToolServer"]
         self._process = subprocess.Popen(
-            command,
+            [*_java(), "ToolServer"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -181,6 +195,12 @@ class JavaTools:
                 raise EOFError("the JVM ended")
             parts += part
         return bytes(parts)
+
+
+def _java() -> list[str]:
+    # Short lives: the last compiler would cost more than it brings.
+    flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return ["java", *flags, "-cp", class_path()]
 
 
 def _request(words: list[str], stdin: bytes) -> bytes:
