@@ -1,0 +1,67 @@
+"""What a partition's log must know of its topic's configuration.
+
+Owns: the values with Kafka's defaults, and their reading from Kafka's own key names.
+Must not know: where a value came from (topic, broker, default): `cluster` resolves that.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+DAY_MS = 24 * 60 * 60 * 1000
+NEVER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * DAY_MS
+    """-1: for ever."""
+    retention_bytes: int = -1
+    """-1: no bound."""
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+    preallocate: bool = False
+    log_append_time: bool = False
+    """`message.timestamp.type=LogAppendTime`."""
+    delete: bool = True
+    """`cleanup.policy` holds `delete`."""
+    compact: bool = False
+    """`cleanup.policy` holds `compact`: offsets may have gaps."""
+    producer_id_expiration_ms: int = DAY_MS
+
+    @classmethod
+    def of_topic(cls, configs: Mapping[str, str]) -> "LogConfig":
+        """From resolved, already validated values by Kafka's names; absent ones by default."""
+        values: dict[str, int | bool] = {}
+        for name, key in _INTEGERS.items():
+            if key in configs:
+                values[name] = int(configs[key])
+        if "preallocate" in configs:
+            values["preallocate"] = configs["preallocate"].lower() == "true"
+        if "message.timestamp.type" in configs:
+            values["log_append_time"] = configs["message.timestamp.type"] == "LogAppendTime"
+        if "cleanup.policy" in configs:
+            policies = {policy.strip() for policy in configs["cleanup.policy"].split(",")}
+            values["delete"] = "delete" in policies
+            values["compact"] = "compact" in policies
+        return cls(**values)  # type: ignore[arg-type]
+
+
+_INTEGERS = {
+    "segment_bytes": "segment.bytes",
+    "segment_ms": "segment.ms",
+    "segment_jitter_ms": "segment.jitter.ms",
+    "segment_index_bytes": "segment.index.bytes",
+    "index_interval_bytes": "index.interval.bytes",
+    "retention_ms": "retention.ms",
+    "retention_bytes": "retention.bytes",
+    "file_delete_delay_ms": "file.delete.delay.ms",
+    "flush_messages": "flush.messages",
+    "flush_ms": "flush.ms",
+    "producer_id_expiration_ms": "producer.id.expiration.ms",
+}

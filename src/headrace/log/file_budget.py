@@ -1,0 +1,75 @@
+"""Files opened when needed, and let go when too many are open.
+
+Owns: which log files hold a descriptor now. Must not know: what is in them.
+
+Letting go means forgetting, not closing: a response on its way still holds the `File` in its
+`FileRegion`, and the descriptor is closed with the last reference. So a budget of N may be
+exceeded for as long as the answers in flight last, and never cuts one off.
+
+The victim is found as by the clock algorithm: a file used since the hand passed last is
+spared once. The hot path pays one attribute for that.
+
+Invariant: at most `limit` files are held here.
+"""
+
+from collections import deque
+
+from headrace.base.errors import StorageError
+from headrace.base.storage import File, Storage
+
+
+class LazyFile:
+    """One file of the log by its path; `get` opens it if need be."""
+
+    __slots__ = ("_budget", "file", "path", "used")
+
+    def __init__(self, budget: "FileBudget", path: str) -> None:
+        self._budget = budget
+        self.path = path
+        self.file: File | None = None
+        self.used = False
+
+    def get(self) -> File:
+        file = self.file
+        if file is None:
+            return self._budget.open(self)
+        self.used = True
+        return file
+
+    def release(self) -> None:
+        """Forget the file; it closes when no region holds it any more."""
+        self.file = None
+
+
+class FileBudget:
+    def __init__(self, storage: Storage, limit: int = 2048) -> None:
+        assert limit > 0
+        self.storage = storage
+        self._limit = limit
+        self._open: deque[LazyFile] = deque()
+
+    @property
+    def open_count(self) -> int:
+        return sum(lazy.file is not None for lazy in self._open)
+
+    def open(self, lazy: LazyFile, *, create: bool = False) -> File:
+        self._make_room()
+        try:
+            lazy.file = file = self.storage.open(lazy.path, create=create)
+        except FileNotFoundError as error:
+            raise StorageError(lazy.path, error) from error
+        lazy.used = True
+        self._open.append(lazy)
+        return file
+
+    def _make_room(self) -> None:
+        # Each file is spared at most once a turn, so the loop ends.
+        while len(self._open) >= self._limit:
+            lazy = self._open.popleft()
+            if lazy.file is None:
+                continue
+            if lazy.used:
+                lazy.used = False
+                self._open.append(lazy)
+            else:
+                lazy.file = None

@@ -1,0 +1,140 @@
+"""Making a log durable: which files are synced when, and how far the log may be trusted.
+
+Owns: the recovery point, the syncs under way, who waits for them.
+Must not know: what is appended. Syncs happen off the loop (`Storage.sync`).
+
+Story of a flush: 1. It notes the end offset and asks for a sync of every segment from the
+recovery point on. 2. Batches committed meanwhile belong to the next flush; so do those who ask
+meanwhile. 3. When all syncs are good the recovery point moves to the noted offset and those who
+waited are told; then the next flush starts if somebody waits. 4. A failed sync fails the log: it
+is never tried again and believed.
+
+Invariant: below the recovery point every byte is durable, and so are the names of its files.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.base.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.log.partition_log import PartitionLog
+    from headrace.log.segment import Segment
+
+OnDone = Callable[[StorageError | None], None]
+
+
+class Flusher:
+    __slots__ = (
+        "_is_flushing",
+        "_last_flush_ms",
+        "_log",
+        "_names_dirty",
+        "_waiting",
+        "recovery_point",
+    )
+
+    def __init__(self, log: "PartitionLog", recovery_point: int) -> None:
+        self._log = log
+        self.recovery_point = recovery_point
+        self._names_dirty = True
+        self._is_flushing = False
+        self._last_flush_ms = log.clock.now_ms()
+        self._waiting: list[OnDone] = []
+
+    def on_new_name(self) -> None:
+        self._names_dirty = True
+
+    def flush(self, on_done: OnDone) -> None:
+        log = self._log
+        if log.failure is not None:
+            on_done(log.failure)
+        elif log.log_end_offset <= self.recovery_point:
+            on_done(None)
+        else:
+            self._waiting.append(on_done)
+            if not self._is_flushing:
+                self._start()
+
+    def maybe_flush(self, now_ms: int) -> None:
+        log = self._log
+        unflushed = log.log_end_offset - self.recovery_point
+        if unflushed <= 0 or log.failure is not None:
+            self._last_flush_ms = now_ms
+            return
+        config = log.config
+        if unflushed >= config.flush_messages or now_ms - self._last_flush_ms >= config.flush_ms:
+            self._last_flush_ms = now_ms
+            self.flush(_ignore)
+
+    def flush_now(self) -> None:
+        """Before returning: for start, stop and rare administration."""
+        log = self._log
+        target = log.log_end_offset
+        if target <= self.recovery_point and not self._names_dirty:
+            return
+        try:
+            self._sync_names()
+            for segment in self._dirty_segments():
+                log.files.storage.sync_now(segment.log.get())
+        except StorageError as error:
+            log.fail(error)
+            raise
+        self.recovery_point = max(self.recovery_point, target)
+
+    def lower(self, offset: int) -> None:
+        """The log was cut to end at `offset`."""
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def _start(self) -> None:
+        log = self._log
+        target = log.log_end_offset
+        waiting, self._waiting = self._waiting, []
+        self._is_flushing = True
+        try:
+            self._sync_names()
+            files = [segment.log.get() for segment in self._dirty_segments()]
+        except StorageError as error:
+            self._finish(target, waiting, error)
+            return
+        left = len(files)
+        failed: StorageError | None = None
+
+        def on_synced(error: StorageError | None) -> None:
+            nonlocal left, failed
+            left -= 1
+            failed = failed or error
+            if left == 0:
+                self._finish(target, waiting, failed)
+
+        for file in files:
+            log.files.storage.sync(file, on_synced)
+
+    def _finish(self, target: int, waiting: list[OnDone], error: StorageError | None) -> None:
+        log = self._log
+        self._is_flushing = False
+        if error is not None:
+            log.fail(error)
+        elif log.failure is None:
+            self.recovery_point = max(self.recovery_point, min(target, log.log_end_offset))
+        for on_done in waiting:
+            on_done(log.failure)
+        if self._waiting and not self._is_flushing:
+            self._start()
+
+    def _sync_names(self) -> None:
+        if self._names_dirty:
+            self._log.files.storage.sync_directory(self._log.path)
+            self._names_dirty = False
+
+    def _dirty_segments(self) -> "list[Segment]":
+        """All that may hold bytes behind the recovery point; the active one at least."""
+        segments = self._log.segments
+        first = len(segments) - 1
+        while first > 0 and segments[first].base_offset > self.recovery_point:
+            first -= 1
+        return segments[first:]
+
+
+def _ignore(error: StorageError | None) -> None:
+    """`PartitionLog.fail` has heard of it already."""

@@ -1,0 +1,109 @@
+"""From recovered segments to everything a partition's log knows: epochs and producers.
+
+Owns: reading the leader-epoch checkpoint and producer snapshots, and building both anew from
+batch headers where the files are missing, damaged or older than the log.
+Must not know: how segments were recovered.
+
+Invariant: what comes out describes exactly the batches below the log end offset.
+"""
+
+import re
+from collections.abc import Generator, Iterator
+
+from headrace.base.errors import CorruptionError
+from headrace.base.storage import Storage
+from headrace.log import checkpoints, producer_snapshot
+from headrace.log.epochs import LeaderEpochs
+from headrace.log.producers import Producers
+from headrace.log.segment import Segment
+from headrace.log.transactions import apply_batch
+from headrace.wire.kafka.record_batch import BatchHeader
+
+STEP_BATCHES = 4096
+SNAPSHOT_NAME = re.compile(r"(\d{20})\.snapshot\Z")
+
+Steps = Generator[int, None, None]
+
+
+def load_epochs(
+    storage: Storage, folder: str, segments: list[Segment], scanned_from: int
+) -> Generator[int, None, LeaderEpochs]:
+    """From the checkpoint, and from the headers of what it may not know yet."""
+    path = f"{folder}/{checkpoints.LEADER_EPOCHS}"
+    entries: list[tuple[int, int]] = []
+    is_whole = storage.exists(path)
+    if is_whole:
+        try:
+            entries = checkpoints.read_epochs(storage, path)
+        except CorruptionError:
+            is_whole = False
+    epochs = LeaderEpochs(entries)
+    start = scanned_from if is_whole else segments[0].base_offset
+    end_offset = segments[-1].last_offset() + 1
+    changed = not is_whole
+    # An epoch may start at the end: elected, and nothing written yet.
+    changed |= epochs.truncate_from_end(end_offset + 1)
+    for count, (_, _, header) in enumerate(batches_from(segments, start)):
+        changed |= epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if count % STEP_BATCHES == 0:
+            yield 0
+    if changed and epochs.entries:
+        checkpoints.write_epochs(storage, path, epochs.entries)
+    return epochs
+
+
+def load_producers(
+    storage: Storage, folder: str, segments: list[Segment], log_end_offset: int
+) -> Generator[int, None, Producers]:
+    """From the newest good snapshot, and the batches behind it."""
+    producers = Producers()
+    producers.end_offset = segments[0].base_offset
+    for offset in snapshot_offsets(storage, folder):
+        path = snapshot_path(folder, offset)
+        entries = None
+        if offset <= log_end_offset:
+            entries = producer_snapshot.decode(storage.read_file(path))
+        if entries is not None:
+            producers.restore(entries, offset)
+            break
+        # Of batches that are gone, or damaged: it must never be believed later.
+        storage.remove(path)
+    yield from replay(producers, segments, log_end_offset)
+    return producers
+
+
+def replay(producers: Producers, segments: list[Segment], log_end_offset: int) -> Steps:
+    """Apply the batches from the producers' end offset up to the log's."""
+    start = producers.end_offset
+    for count, (segment, position, header) in enumerate(batches_from(segments, start)):
+        if header.base_offset >= log_end_offset:
+            break
+        if header.producer_id >= 0:
+            apply_batch(producers, segment, position, header)
+        if count % STEP_BATCHES == 0:
+            yield 0
+    producers.end_offset = log_end_offset
+
+
+def batches_from(
+    segments: list[Segment], offset: int
+) -> Iterator[tuple[Segment, int, BatchHeader]]:
+    """Every batch that ends at or behind `offset`."""
+    for slot, segment in enumerate(segments):
+        if slot + 1 < len(segments) and segments[slot + 1].base_offset <= offset:
+            continue
+        if segment.size == 0:
+            continue
+        start = segment.locate(offset)[0] if offset > segment.base_offset else 0
+        for position, header in segment.headers(start):
+            yield segment, position, header
+
+
+def snapshot_path(folder: str, offset: int) -> str:
+    return f"{folder}/{offset:020d}{producer_snapshot.SUFFIX}"
+
+
+def snapshot_offsets(storage: Storage, folder: str) -> list[int]:
+    """Of all snapshots in the folder, newest first."""
+    matches = map(SNAPSHOT_NAME.match, storage.list(folder))
+    return sorted((int(match[1]) for match in matches if match), reverse=True)

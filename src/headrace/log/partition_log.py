@@ -1,0 +1,514 @@
+"""The log of one partition: its segments in order, and what is known of them.
+
+Owns: offsets (start, end, recovery point), staging and committing of batches, reading, rolling.
+Must not know: who leads or follows, the high watermark (an argument), the network, the clock's
+source. Spec: Kafka's UnifiedLog and LocalLog.
+
+The hot path is `stage` for each batch, then `commit` once: one `writev` for all of them.
+`stage` writes and rolls first when the batch has no room in the active segment.
+
+Invariants: segments are in order of base offset, the last one is active; below
+`log_end_offset` every byte is in a file; a failed write or sync ends all writing for good
+(KAFKA-10778): `failure` says why, and only opening the log again heals it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Generator
+
+from headrace.base.clock import Clock
+from headrace.base.errors import CorruptionError, HeadraceError, StorageError
+from headrace.base.storage import Buffer, FileRegion, Storage
+from headrace.log import checkpoints, producer_snapshot
+from headrace.log.config import LogConfig
+from headrace.log.epochs import LeaderEpochs
+from headrace.log.file_budget import FileBudget
+from headrace.log.flushing import Flusher
+from headrace.log.loading import load_epochs, load_producers, snapshot_path
+from headrace.log.offset_index import RELATIVE_OFFSET_MAX
+from headrace.log.producers import OK, Producers, SequencedBatch
+from headrace.log.recovery import Folder, Recovered, recover
+from headrace.log.segment import Mark, Segment
+from headrace.log.transactions import apply_control
+from headrace.log.window import complete_window
+from headrace.wire.kafka.record_batch import BatchHeader, read_header, stamp, stamp_append_time
+
+
+class OffsetOutOfRange(HeadraceError):
+    """The offset asked for is below the log's start or behind its end."""
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is not in [{log_start_offset}, {log_end_offset}]")
+        self.offset = offset
+
+
+class Staged:
+    """What became of a batch. With `error` set it was not taken."""
+
+    __slots__ = ("append_time_ms", "base_offset", "duplicate", "error", "last_offset")
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        append_time_ms: int = -1,
+        duplicate: bool = False,
+        error: int = 0,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.append_time_ms = append_time_ms
+        self.duplicate = duplicate
+        self.error = error
+
+
+class LogSlice:
+    """Whole batches to send; `region` is None where there is nothing to read yet."""
+
+    __slots__ = ("first_batch_offset", "region")
+
+    def __init__(self, region: FileRegion | None, first_batch_offset: int) -> None:
+        self.region = region
+        self.first_batch_offset = first_batch_offset
+
+
+class PartitionLog:
+    def __init__(
+        self,
+        path: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        clock: Clock,
+        files: FileBudget,
+        recovered: Recovered,
+        epochs: LeaderEpochs,
+        producers: Producers,
+        *,
+        topic_id: bytes,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> None:
+        self.path = path
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.clock = clock
+        self.files = files
+        self.segments = recovered.segments
+        self.recovered = recovered
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = max(log_start_offset, self.segments[0].base_offset)
+        self.log_end_offset = recovered.log_end_offset
+        self.failure: StorageError | None = None
+        self.on_failure: Callable[[StorageError], None] | None = None
+        self.flusher = Flusher(self, min(recovery_point, self.log_end_offset))
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._active = self.segments[-1]
+        self._active.become_active()
+        self._next_offset = self.log_end_offset
+        self._buffers: list[Buffer] = []
+        self._marks: list[Mark] = []
+        self._filled_bytes = self._active.size
+        self._epoch = epochs.latest
+        self.set_config(config)
+
+    def set_config(self, config: LogConfig) -> None:
+        self.config = config
+        self._append_time = config.log_append_time
+        self._segment_bytes = config.segment_bytes
+        self._segment_ms = config.segment_ms - config.segment_jitter_ms
+
+    # -- opening -----------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        path: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        topic_id: bytes,
+        files: FileBudget,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> "PartitionLog":
+        """Open or create, all steps at once."""
+        steps = cls.opening(
+            storage,
+            path,
+            topic,
+            partition,
+            config,
+            clock,
+            topic_id=topic_id,
+            files=files,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+        )
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                opened: PartitionLog = stop.value
+                return opened
+
+    @classmethod
+    def opening(
+        cls,
+        storage: Storage,
+        path: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        topic_id: bytes,
+        files: FileBudget,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> "Generator[int, None, PartitionLog]":
+        """The same in bounded steps, each yielding the bytes it read."""
+        if not storage.is_directory(path):
+            storage.make_directory(path)
+        topic_id = _agree_topic_id(storage, path, topic_id)
+        folder = Folder(files, path, config, clock.now_ms())
+        recovered = yield from recover(
+            folder, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
+        )
+        segments = recovered.segments
+        scanned_from = recovered.log_end_offset if clean else recovery_point
+        epochs = yield from load_epochs(storage, path, segments, scanned_from)
+        producers = yield from load_producers(storage, path, segments, recovered.log_end_offset)
+        return cls(
+            path,
+            topic,
+            partition,
+            config,
+            clock,
+            files,
+            recovered,
+            epochs,
+            producers,
+            topic_id=topic_id,
+            recovery_point=recovered.log_end_offset if clean else recovery_point,
+            log_start_offset=log_start_offset,
+        )
+
+    # -- appending ---------------------------------------------------------------------------
+
+    def stage(
+        self, view: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> Staged:
+        """Give the batch its place: offset and epoch are stamped in `view`, nothing is written.
+
+        `view` is exactly one batch whose CRC and header have been checked; it must stay as
+        it is until `commit`. A duplicate or an error is not queued.
+        """
+        if self.failure is not None:
+            raise self.failure
+        delta = header.last_offset_delta
+        has_producer = header.producer_id >= 0
+        if has_producer and not header.attributes & 0x20:
+            verdict = self.producers.check(header)
+            if verdict is not OK:
+                refused = self._refuse(header, verdict)
+                if refused is not None:
+                    return refused
+        base_offset = self._next_offset
+        last_offset = base_offset + delta
+        size = len(view)
+        append_time_ms = -1
+        max_timestamp = header.max_timestamp
+        if self._append_time:
+            append_time_ms = max_timestamp = now_ms
+            stamp_append_time(view, 0, now_ms)
+        active = self._active
+        if (
+            self._filled_bytes + size > self._segment_bytes
+            or active.is_full
+            or last_offset - active.base_offset > RELATIVE_OFFSET_MAX
+            or (
+                active.rolling_timestamp is not None
+                and max_timestamp - active.rolling_timestamp > self._segment_ms
+            )
+        ):
+            self._make_room()
+        if leader_epoch != self._epoch:
+            self.assign_epoch(leader_epoch, base_offset)
+        stamp(view, 0, base_offset, leader_epoch)
+        if has_producer:
+            self._note_producer(view, header, base_offset, max_timestamp)
+        self._buffers.append(view)
+        self._marks.append((size, base_offset, last_offset, max_timestamp))
+        self._filled_bytes += size
+        self._next_offset = last_offset + 1
+        return Staged(base_offset, last_offset, append_time_ms)
+
+    def commit(self) -> None:
+        """Write what is staged. On StorageError nothing of it is visible and the log has failed."""
+        buffers = self._buffers
+        if not buffers:
+            return
+        if self.failure is not None:
+            raise self.failure
+        try:
+            self._active.append(buffers, self._marks)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        # New lists, not cleared ones: the views' owner may reuse its buffer at once.
+        self._buffers = []
+        self._marks = []
+        self.log_end_offset = self._next_offset
+
+    def append(self, batch: bytearray, leader_epoch: int, now_ms: int) -> Staged:
+        """Stage and commit one batch."""
+        staged = self.stage(memoryview(batch), read_header(batch), leader_epoch, now_ms)
+        self.commit()
+        return staged
+
+    def append_follower(self, batches: memoryview) -> None:
+        """Write batches that carry their offsets and epochs, as the leader sent them."""
+        if self.failure is not None:
+            raise self.failure
+        position = 0
+        while position < len(batches):
+            header = read_header(batches, position)
+            view = batches[position : position + header.size_bytes]
+            if header.base_offset < self._next_offset:
+                reason = f"base offset {header.base_offset} where {self._next_offset} is due"
+                raise CorruptionError(self._active.log.path, self._filled_bytes, reason)
+            if self._is_roll_due(header):
+                self._make_room(header.base_offset)
+            if header.partition_leader_epoch != self._epoch:
+                self.assign_epoch(header.partition_leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                self._note_producer(view, header, header.base_offset, header.max_timestamp)
+            last_offset = header.last_offset
+            self._buffers.append(view)
+            self._marks.append((len(view), header.base_offset, last_offset, header.max_timestamp))
+            self._filled_bytes += len(view)
+            self._next_offset = last_offset + 1
+            position += len(view)
+        self.commit()
+
+    def _is_roll_due(self, header: BatchHeader) -> bool:
+        active = self._active
+        since = active.rolling_timestamp
+        return (
+            self._filled_bytes + header.size_bytes > self._segment_bytes
+            or active.is_full
+            or not active.can_hold(header.last_offset)
+            or (since is not None and header.max_timestamp - since > self._segment_ms)
+        )
+
+    def _refuse(self, header: BatchHeader, verdict: int | SequencedBatch) -> Staged | None:
+        """The answer for a batch out of sequence; None if a closer look finds it right."""
+        if not isinstance(verdict, SequencedBatch):
+            entry = self.producers.entries[header.producer_id]
+            if not entry.window_complete and complete_window(entry, self.segments):
+                verdict = self.producers.check(header)
+        if isinstance(verdict, SequencedBatch):
+            append_time_ms = verdict.timestamp_ms if self._append_time else -1
+            return Staged(verdict.base_offset, verdict.last_offset, append_time_ms, duplicate=True)
+        return Staged(-1, -1, error=verdict) if verdict != OK else None
+
+    def _note_producer(
+        self, view: memoryview, header: BatchHeader, base_offset: int, timestamp_ms: int
+    ) -> None:
+        if header.is_control:
+            apply_control(self.producers, view, header)
+        else:
+            self.producers.update(header, base_offset, timestamp_ms)
+
+    # -- rolling -----------------------------------------------------------------------------
+
+    def _make_room(self, base_offset: int | None = None) -> None:
+        """The next batch has no room in the active segment: write what is staged and roll."""
+        self.commit()
+        if self._active.size:
+            self.roll(base_offset)
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """Seal the active segment and begin another at `base_offset` or the end of the log."""
+        if self.failure is not None:
+            raise self.failure
+        self.commit()
+        sealed = self._active
+        if sealed.size == 0:
+            return
+        try:
+            sealed.seal_time_index()
+            sealed.save_indexes()
+            self.save_producers()
+            self._begin_segment(self.log_end_offset if base_offset is None else base_offset)
+        except StorageError as error:
+            self.fail(error)
+            raise
+        sealed.forget_indexes()
+
+    def _begin_segment(self, base_offset: int) -> None:
+        config = self.config
+        folder = Folder(self.files, self.path, config, self.clock.now_ms())
+        segment = folder.segment(base_offset, 0)
+        segment.create(config.segment_bytes if config.preallocate else 0)
+        self.flusher.on_new_name()
+        self.segments.append(segment)
+        self._bases.append(base_offset)
+        self._active = segment
+        self._filled_bytes = 0
+
+    def maybe_roll(self, now_ms: int) -> bool:
+        """Roll if `segment.ms` has passed for a segment to which nobody writes any more."""
+        active = self._active
+        since = active.created_ms if active.rolling_timestamp is None else active.rolling_timestamp
+        if active.size and now_ms - since > self._segment_ms:
+            self.roll()
+            return True
+        return False
+
+    def save_producers(self) -> None:
+        """Write the snapshot for the log's end."""
+        producers, offset = self.producers, self.log_end_offset
+        producers.end_offset = offset
+        content = producer_snapshot.encode(producers.entries.values())
+        self.files.storage.replace_file(snapshot_path(self.path, offset), content, sync=False)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool = True
+    ) -> LogSlice:
+        """Whole batches from the one that holds `offset` on, none with an offset >= `end_offset`.
+
+        Of one segment. With `at_least_one` the first batch comes even if larger than `max_bytes`.
+        """
+        log_end_offset = self.log_end_offset
+        if offset >= end_offset or offset < self.log_start_offset:
+            if self.log_start_offset <= offset <= log_end_offset:
+                return LogSlice(None, offset)
+            raise OffsetOutOfRange(offset, self.log_start_offset, log_end_offset)
+        segment = self._active
+        segment_end = log_end_offset
+        if offset < segment.base_offset:
+            slot = bisect_right(self._bases, offset) - 1
+            segment, segment_end = self.segments[slot], self._bases[slot + 1]
+        position, base_offset = segment.locate(offset)
+        if base_offset < 0:
+            return self._read_behind(segment, offset, max_bytes, end_offset, at_least_one)
+        end = segment.size
+        if end_offset < segment_end:
+            end = segment.locate(end_offset)[0]
+        if end - position > max_bytes:
+            end = segment.cut(position, end, max_bytes, at_least_one=at_least_one)
+        if end <= position:
+            return LogSlice(None, offset)
+        return LogSlice(FileRegion(segment.log.get(), position, end - position), base_offset)
+
+    def _read_behind(
+        self, segment: Segment, offset: int, max_bytes: int, end_offset: int, at_least_one: bool
+    ) -> LogSlice:
+        """The segment ends before `offset`: compaction took it, or something is lost."""
+        if not self.config.compact:
+            reason = f"offset {offset} should be in this segment"
+            raise CorruptionError(segment.log.path, segment.size, reason)
+        slot = self._bases.index(segment.base_offset) + 1
+        if slot >= len(self.segments) or self._bases[slot] >= end_offset:
+            return LogSlice(None, offset)
+        return self.read(self._bases[slot], max_bytes, end_offset, at_least_one=at_least_one)
+
+    # -- durability --------------------------------------------------------------------------
+
+    @property
+    def recovery_point(self) -> int:
+        return self.flusher.recovery_point
+
+    @property
+    def needs_flush_before_ack(self) -> bool:
+        """True when `flush.messages` has been reached: acknowledge after `flush`."""
+        return self.log_end_offset - self.flusher.recovery_point >= self.config.flush_messages
+
+    def flush(self, on_done: Callable[[StorageError | None], None]) -> None:
+        """Sync all that is committed now; `on_done` when it is durable or never will be."""
+        self.flusher.flush(on_done)
+
+    def flush_now(self) -> None:
+        self.flusher.flush_now()
+
+    def maybe_flush(self, now_ms: int) -> None:
+        """Start a sync if `flush.messages` or `flush.ms` ask for one."""
+        self.flusher.maybe_flush(now_ms)
+
+    def fail(self, error: StorageError) -> None:
+        """End all writing. What is staged is forgotten."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        self._buffers = []
+        self._marks = []
+        if self.on_failure is not None:
+            self.on_failure(error)
+
+    # -- epochs ------------------------------------------------------------------------------
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """A leader epoch begins; it is on disk before anything else happens."""
+        if self.epochs.assign(epoch, start_offset):
+            self._save_epochs()
+        self._epoch = epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def _save_epochs(self) -> None:
+        path = f"{self.path}/{checkpoints.LEADER_EPOCHS}"
+        try:
+            checkpoints.write_epochs(self.files.storage, path, self.epochs.entries)
+        except StorageError as error:
+            self.fail(error)
+            raise
+
+    # -- the whole ---------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Segment:
+        return self._active
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        unstable = self.producers.first_unstable_offset()
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    def close(self) -> None:
+        """Flush and leave files with which the next opening needs no scan."""
+        if self.failure is None:
+            self.commit()
+            self._active.seal_time_index()
+            self._active.save_indexes()
+            self.save_producers()
+            self.flush_now()
+        for segment in self.segments:
+            segment.release()
+
+
+def _agree_topic_id(storage: Storage, path: str, topic_id: bytes) -> bytes:
+    """The id in `partition.metadata`, written if there is none; another one is a mistake."""
+    metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
+    stored = checkpoints.read_topic_id(storage, metadata)
+    if stored is None:
+        if any(topic_id):
+            checkpoints.write_topic_id(storage, metadata, topic_id, sync=False)
+        return topic_id
+    if any(topic_id) and topic_id != stored:
+        raise CorruptionError(metadata, 0, "the folder belongs to another topic id")
+    return stored

@@ -1,0 +1,258 @@
+"""Bringing a partition's folder back after any kind of stop.
+
+Owns: the order of steps from a list of file names to a log that can be served, and the
+judgement of damage. Must not know: directories of partitions, checkpoints of offsets (arguments).
+
+After a clean stop nothing is scanned. After any other, the segments from the recovery point on
+are read whole, every batch's CRC checked:
+
+- Damage with nothing good behind it in the same file is a torn tail: it was never synced, it
+  is cut off, and with it go the later segments (none of them can have been synced either).
+- Damage with a good batch behind it, or any loss below the recovery point, is not what a crash
+  does. `CorruptionError` names file and position; the partition stays offline, nothing is cut.
+
+Spec: Kafka's LogLoader, save that Kafka cuts in the second case too. KAFKA-12520, KAFKA-13603.
+
+Invariants: every step may be interrupted and the whole begun anew (files go from the end of the
+log backwards); a generator step reads at most `STEP_BYTES` or one batch.
+"""
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from headrace.base.errors import CorruptionError
+from headrace.base.storage import File
+from headrace.log.batches import fault_of
+from headrace.log.config import LogConfig
+from headrace.log.file_budget import FileBudget
+from headrace.log.leftovers import tidy
+from headrace.log.segment import Segment
+from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader, crc_of, read_header
+
+STEP_BYTES = 1 << 20
+LOG_NAME = re.compile(r"(\d{20})\.log\Z")
+
+Steps = Generator[int, None, None]
+"""Yields the number of bytes read since the last step."""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What recovery found and did."""
+
+    segments: list[Segment] = field(default_factory=list)
+    log_end_offset: int = 0
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    dropped_segments: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where and how to recover."""
+
+    files: FileBudget
+    path: str
+    config: LogConfig
+    now_ms: int
+
+    def segment(self, base_offset: int, size: int) -> Segment:
+        return Segment(
+            self.files,
+            self.path,
+            base_offset,
+            size,
+            self.now_ms,
+            interval_bytes=self.config.index_interval_bytes,
+            index_bytes_max=self.config.segment_index_bytes,
+        )
+
+
+def recover(
+    folder: Folder, *, clean: bool, recovery_point: int, log_start_offset: int
+) -> Generator[int, None, Recovered]:
+    recovered = Recovered()
+    recovered.segments = segments = _find_segments(folder)
+    if not clean and segments:
+        yield from _scan(folder, recovered, recovery_point)
+    if segments:
+        _find_end(recovered, recovery_point, log_start_offset)
+    if segments and recovered.log_end_offset < log_start_offset:
+        # All that is left was deleted on request: the log goes on from where it starts.
+        _drop(folder, recovered, 0)
+    if not segments:
+        segment = folder.segment(log_start_offset, 0)
+        segment.create()
+        segments.append(segment)
+        recovered.log_end_offset = log_start_offset
+    return recovered
+
+
+def _find_segments(folder: Folder) -> list[Segment]:
+    storage = folder.files.storage
+    tidy(storage, folder.path)
+    segments: list[Segment] = []
+    for name in storage.list(folder.path):
+        match = LOG_NAME.match(name)
+        if match:
+            size = storage.size(f"{folder.path}/{name}")
+            segments.append(folder.segment(int(match[1]), size))
+    segments.sort(key=lambda segment: segment.base_offset)
+    return segments
+
+
+def _find_end(recovered: Recovered, recovery_point: int, log_start_offset: int) -> None:
+    last = recovered.segments[-1]
+    recovered.log_end_offset = end = last.last_offset() + 1
+    if end < recovery_point and end > log_start_offset:
+        raise CorruptionError(
+            last.log.path,
+            last.size,
+            f"the log ends at offset {end}, but was synced up to {recovery_point}",
+        )
+
+
+def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
+    """Read the segments from the recovery point on; cut what never was whole."""
+    segments = recovered.segments
+    first = 0
+    for slot, segment in enumerate(segments):
+        if segment.base_offset <= recovery_point:
+            first = slot
+    slot = first
+    while slot < len(segments):
+        segment = segments[slot]
+        scan = SegmentScan(segment)
+        yield from scan.steps()
+        recovered.scanned_bytes += segment.size
+        if scan.fault is not None:
+            _check_synced(segment, scan, recovery_point)
+            recovered.cut_bytes += segment.size - scan.position
+            segment.log.get().truncate(scan.position)
+            segment.size = scan.position
+        following = segments[slot + 1] if slot + 1 < len(segments) else None
+        segment.seal_time_index()
+        segment.save_indexes()
+        if following is not None:
+            segment.forget_indexes()
+            if scan.fault is not None or _breaks(folder, scan, following):
+                if scan.next_offset < recovery_point:
+                    _raise_missing(segment, scan, recovery_point)
+                _drop(folder, recovered, slot + 1)
+        slot += 1
+
+
+def _check_synced(segment: Segment, scan: "SegmentScan", recovery_point: int) -> None:
+    assert scan.fault is not None
+    path, position = segment.log.path, scan.position
+    if scan.next_offset < recovery_point:
+        reason = f"{scan.fault}, below the recovery point {recovery_point}"
+        raise CorruptionError(path, position, reason)
+    good = find_good_batch(segment.log.get(), position + 1, scan.next_offset)
+    if good is not None:
+        raise CorruptionError(path, position, f"{scan.fault}; a good batch follows at byte {good}")
+
+
+def _raise_missing(segment: Segment, scan: "SegmentScan", recovery_point: int) -> None:
+    reason = f"the segment ends at offset {scan.next_offset}, was synced up to {recovery_point}"
+    raise CorruptionError(segment.log.path, scan.position, reason)
+
+
+def _breaks(folder: Folder, scan: "SegmentScan", following: Segment) -> bool:
+    """True if offsets are missing between two segments (compaction may leave them out)."""
+    if following.base_offset < scan.next_offset:
+        reason = f"starts below offset {scan.next_offset}, where the one before ends"
+        raise CorruptionError(following.log.path, 0, reason)
+    return following.base_offset > scan.next_offset and not folder.config.compact
+
+
+def _drop(folder: Folder, recovered: Recovered, first: int) -> None:
+    storage = folder.files.storage
+    while len(recovered.segments) > first:
+        segment = recovered.segments.pop()
+        segment.release()
+        recovered.dropped_segments += 1
+        recovered.cut_bytes += segment.size
+        for suffix in (".index", ".timeindex", ".txnindex", ".log"):
+            if storage.exists(segment.stem + suffix):
+                storage.remove(segment.stem + suffix)
+
+
+class SegmentScan:
+    """Reads a segment whole and rebuilds its indexes; stops at the first bad batch."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self.position = 0
+        """Behind the last good batch."""
+        self.next_offset = segment.base_offset
+        self.fault: str | None = None
+
+    def steps(self) -> Steps:
+        segment = self._segment
+        file, size = segment.log.get(), segment.size
+        segment.reset_indexes()
+        while self.position < size and self.fault is None:
+            piece = file.read(self.position, min(STEP_BYTES, size - self.position))
+            good = self._take(piece, size)
+            if good == 0 and self.fault is None:
+                # A batch larger than a step: read it alone, its length has been judged.
+                length = read_header(piece).size_bytes
+                self._take(file.read(self.position, length), size)
+            yield len(piece)
+
+    def _take(self, piece: bytes, size: int) -> int:
+        """Check whole batches at the start of `piece`; the number of bytes that were good."""
+        start, place = self.position, 0
+        while place < len(piece):
+            room = size - self.position
+            if len(piece) - place < HEADER_BYTES:
+                if room < HEADER_BYTES:
+                    self.fault = f"{room} bytes are no batch header"
+                break
+            header = read_header(piece, place)
+            self.fault = self._fault_of(header, room)
+            if self.fault is not None or place + header.size_bytes > len(piece):
+                break
+            if crc_of(piece, place, header.size_bytes) != header.crc:
+                self.fault = "wrong CRC"
+                break
+            self._segment.index_batch(self.position, header)
+            self.next_offset = header.next_offset
+            place += header.size_bytes
+            self.position = start + place
+        return place
+
+    def _fault_of(self, header: BatchHeader, room: int) -> str | None:
+        if header.base_offset < self.next_offset:
+            return f"base offset {header.base_offset} where {self.next_offset} or more is due"
+        if not self._segment.can_hold(header.last_offset):
+            return f"base offset {header.base_offset} is too far from the segment's"
+        return fault_of(header, room)
+
+
+def find_good_batch(file: File, start: int, next_offset: int) -> int | None:
+    """The position of a whole batch with a right CRC at or behind `start`, None if there is none.
+
+    Candidates are found by their magic byte, so a zero-filled tail costs nothing.
+    """
+    size = file.size()
+    position = start
+    while position + HEADER_BYTES <= size:
+        piece = file.read(position, STEP_BYTES + HEADER_BYTES)
+        for match in re.finditer(rb"\x02", piece[16 : STEP_BYTES + 16]):
+            place = match.start()
+            if place + HEADER_BYTES > len(piece):
+                break
+            header = read_header(piece, place)
+            if _may_be_good(header, next_offset, size - position - place):
+                batch = file.read(position + place, header.size_bytes)
+                if crc_of(batch, 0, len(batch)) == header.crc:
+                    return position + place
+        position += STEP_BYTES
+    return None
+
+
+def _may_be_good(header: BatchHeader, next_offset: int, room: int) -> bool:
+    return 0 <= header.base_offset - next_offset < 1 << 31 and fault_of(header, room) is None

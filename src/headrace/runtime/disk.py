@@ -1,0 +1,284 @@
+"""The real disk behind `base.storage`.
+
+Owns: descriptors, system calls, the few threads that wait for fdatasync.
+Must not know: what is in a file.
+
+A file closes when it is told to, or with its last reference: a region on its way to a
+socket keeps the descriptor it needs alive.
+"""
+
+import asyncio
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from headrace.base.errors import StorageError
+from headrace.base.storage import Buffer, File
+
+IOV_MAX = 1024
+SYNC_THREADS = 4
+FALLOC_FL_KEEP_SIZE = 1
+
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+class DiskFile:
+    __slots__ = ("_fd", "_path", "_size")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+        self._size = os.fstat(fd).st_size
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        return self._fd < 0
+
+    def size(self) -> int:
+        return self._size
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        count = len(buffers)
+        expected = len(buffers[0]) if count == 1 else sum(map(len, buffers))
+        try:
+            if count <= IOV_MAX:
+                written = os.pwritev(self._fd, buffers, self._size)
+            else:
+                written = 0
+        except OSError as error:
+            self._undo()
+            raise StorageError(self._path, error) from error
+        if written != expected:
+            self._write_rest(buffers, written)
+        self._size += expected
+
+    def _write_rest(self, buffers: Sequence[Buffer], written: int) -> None:
+        """Go on after a short write; a second refusal undoes all of it."""
+        position = self._size + written
+        pending = _skip(buffers, written)
+        try:
+            while pending:
+                count = os.pwritev(self._fd, pending[:IOV_MAX], position)
+                if count == 0:
+                    raise OSError(errno.EIO, "nothing was written")
+                position += count
+                pending = _skip(pending, count)
+        except OSError as error:
+            self._undo()
+            raise StorageError(self._path, error) from error
+
+    def _undo(self) -> None:
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            # The error that led here is raised; recovery cuts the rest at the next start.
+            return
+
+    def write_at(self, position: int, buffer: Buffer) -> None:
+        view = memoryview(buffer)
+        with self._failing():
+            while len(view):
+                count = os.pwrite(self._fd, view, position)
+                position += count
+                view = view[count:]
+        self._size = max(self._size, position)
+
+    def read(self, position: int, length: int) -> bytes:
+        try:
+            data = os.pread(self._fd, length, position)
+            if len(data) == length or not data:
+                return data
+            parts = [data]
+            length -= len(data)
+            while length and parts[-1]:
+                position += len(parts[-1])
+                parts.append(os.pread(self._fd, length, position))
+                length -= len(parts[-1])
+        except OSError as error:
+            raise StorageError(self._path, error) from error
+        return b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        with self._failing():
+            os.ftruncate(self._fd, size)
+        self._size = size
+
+    def preallocate(self, size: int) -> None:
+        if size <= self._size:
+            return
+        # Python's posix_fallocate would change the size, and cutting it back frees the blocks.
+        result = _fallocate(self._fd, FALLOC_FL_KEEP_SIZE, self._size, size - self._size)
+        if result != 0:
+            code = ctypes.get_errno()
+            if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
+                raise StorageError(self._path, OSError(code, os.strerror(code)))
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def sync(self) -> None:
+        with self._failing():
+            os.fdatasync(self._fd)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(self._path, error) from error
+
+
+def _skip(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
+    """The buffers without their first `count` bytes."""
+    rest: list[Buffer] = []
+    for buffer in buffers:
+        if count >= len(buffer):
+            count -= len(buffer)
+        elif count:
+            rest.append(memoryview(buffer)[count:])
+            count = 0
+        else:
+            rest.append(buffer)
+    return rest
+
+
+class Disk:
+    """Storage on the local file system. Without a loop, `sync` completes before it returns."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop
+        self._threads: ThreadPoolExecutor | None = None
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> DiskFile:
+        flags = os.O_RDONLY if read_only else os.O_RDWR
+        if create:
+            flags |= os.O_CREAT
+        with _failing(path, may_miss=not create):
+            return DiskFile(path, os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        with _failing(path):
+            return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        with _failing(path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+
+    def list(self, path: str) -> list[str]:
+        with _failing(path):
+            return sorted(os.listdir(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_directory(self, path: str) -> None:
+        with _failing(path):
+            os.makedirs(path, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        with _failing(path):
+            os.remove(path)
+
+    def remove_directory(self, path: str) -> None:
+        with _failing(path):
+            shutil.rmtree(path)
+
+    def rename(self, source: str, target: str) -> None:
+        with _failing(source):
+            os.rename(source, target)
+
+    def read_file(self, path: str) -> bytes:
+        with _failing(path), open(path, "rb", buffering=0) as file:
+            return file.read()
+
+    def replace_file(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        with _failing(path, may_miss=False):
+            with open(temporary, "wb", buffering=0) as file:
+                view = memoryview(content)
+                while len(view):
+                    view = view[file.write(view) :]
+                if sync:
+                    os.fsync(file.fileno())
+            os.rename(temporary, path)
+            if sync:
+                self.sync_directory(os.path.dirname(path))
+
+    def sync(self, file: File, on_done: Callable[[StorageError | None], None]) -> None:
+        assert isinstance(file, DiskFile)
+        if self._loop is None:
+            on_done(_outcome(file))
+            return
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="fdatasync")
+        loop = self._loop
+
+        def run() -> None:
+            outcome = _outcome(file)
+            # On a loop that has been closed nobody waits any more.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(on_done, outcome)
+
+        self._threads.submit(run)
+
+    def sync_now(self, file: File) -> None:
+        assert isinstance(file, DiskFile)
+        file.sync()
+
+    def sync_directory(self, path: str) -> None:
+        with _failing(path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def free_bytes(self, path: str) -> int:
+        with _failing(path):
+            state = os.statvfs(path)
+        return state.f_bavail * state.f_frsize
+
+    def close(self) -> None:
+        """Wait for the syncs under way."""
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+
+
+def _outcome(file: DiskFile) -> StorageError | None:
+    try:
+        file.sync()
+    except StorageError as error:
+        return error
+    return None
+
+
+@contextmanager
+def _failing(path: str, *, may_miss: bool = True) -> Iterator[None]:
+    """An error of the system as a StorageError; a missing file stays what it is."""
+    try:
+        yield
+    except OSError as error:
+        if may_miss and isinstance(error, FileNotFoundError):
+            raise
+        raise StorageError(path, error) from error
