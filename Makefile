@@ -50,6 +50,7 @@ bench-kafka: setup ## ours, the real Apache Kafka and the floor in one run: ARGS
 
 docs: setup ## the pages that are generated from the code
 	$(BIN)/python tools/generate_protocols.py
+	$(BIN)/python tools/generate_defaults.py
 
 requirements: setup ## pin the dependencies of pyproject.toml again: ARGS="--upgrade"
 	@bash tools/pin_requirements.sh $(BIN) $(ARGS)

@@ -1,12 +1,15 @@
 """A pytest plugin that cuts the long tests into shards and lets a stopped run go on.
 
-Owns: which of the collected tests run, by the environment `SHARD`, `FRESH` and what earlier runs
-have passed. Must not know: what any test does. `make test-long` loads it with `-p tools.shards`.
+Owns: which of the collected tests run, by `SHARD`, `SEEDS` and `FRESH` of the environment and by
+what earlier runs have passed. Must not know: what any test does. `make test-long` loads it
+with `-p tools.shards`.
 
 - `SHARD=i/n` (1 <= i <= n) keeps the tests whose name falls into the i-th of n parts. The part
   depends on the name alone, so shards on several machines never overlap and miss nothing.
-- A test that passed is remembered in `.build/test-long/` under the digest of the tree and of
-  `SEEDS`, and left out of the next run on the same tree. `FRESH=1` forgets.
+- `SEEDS=a-b` gives every long test that is parametrised by `seed` the seeds a to b, both included,
+  in place of its own.
+- A test that passed is remembered in `.build/test-long/` under the digest of the tree, and left out
+  of the next run on the same tree. `FRESH=1` forgets.
 """
 
 import hashlib
@@ -46,6 +49,17 @@ class Shard:
         return zlib.crc32(name.encode()) % self.count == self.index - 1
 
 
+def parse_seeds(text: str) -> range | None:
+    """`"100-199"` or `"7"`; the empty text leaves each test its own seeds."""
+    if not text:
+        return None
+    first, _, last = text.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise ValueError(f"SEEDS={text}: expected a-b, such as 0-199")
+    return range(int(first), int(last) + 1)
+
+
 def digest_of_tree(root: Path) -> str:
     """Names the files as they are now: the commit, and whatever differs from it."""
     digest = hashlib.sha256()
@@ -57,13 +71,23 @@ def digest_of_tree(root: Path) -> str:
 class Shards:
     """Deselects what belongs to other shards or has passed before; notes what passes now."""
 
-    def __init__(self, shard: Shard, memory: Path) -> None:
+    def __init__(self, shard: Shard, memory: Path, seeds: range | None = None) -> None:
         self._shard = shard
+        self._seeds = seeds
         self._memory = memory
         self._passed = set(memory.read_text().splitlines()) if memory.exists() else set()
 
     def wanted(self, name: str) -> bool:
         return self._shard.holds(name) and name not in self._passed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        test = metafunc.definition
+        if self._seeds is None or test.get_closest_marker("long") is None:
+            return
+        for position, mark in enumerate(test.own_markers):
+            if mark.name == "parametrize" and mark.args and mark.args[0] == "seed":
+                test.own_markers[position] = pytest.mark.parametrize("seed", self._seeds).mark
 
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
@@ -85,20 +109,19 @@ class Shards:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        # A resumed run with nothing left to do has done its work.
-        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.pluginmanager:
+        # A resumed run or a small shard with nothing left to do has done its work.
+        nothing_left = bool(self._passed) or self._shard.count > 1
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and nothing_left:
             session.exitstatus = pytest.ExitCode.OK
 
 
 def pytest_configure(config: pytest.Config) -> None:
     try:
         shard = Shard.parse(os.environ.get("SHARD", ""))
+        seeds = parse_seeds(os.environ.get("SEEDS", ""))
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
-    seeds = os.environ.get("SEEDS", "") or "default"
-    memory = (
-        config.rootpath / REMEMBERED / f"{digest_of_tree(config.rootpath)}-seeds-{seeds}.passed"
-    )
+    memory = config.rootpath / REMEMBERED / f"{digest_of_tree(config.rootpath)}.passed"
     if os.environ.get("FRESH"):
         memory.unlink(missing_ok=True)
-    config.pluginmanager.register(Shards(shard, memory), "headrace-shards")
+    config.pluginmanager.register(Shards(shard, memory, seeds), "headrace-shards")

@@ -1,6 +1,8 @@
 """The long tests' shards: disjoint, complete, and resumed where they stopped."""
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -46,3 +48,38 @@ def test_what_passed_before_is_left_out(shards: Any, tmp_path: Path) -> None:
     memory.write_text(NAMES[0] + "\n" + NAMES[1] + "\n")
     plugin = shards.Shards(shards.Shard(1, 1), memory)
     assert [name for name in NAMES if plugin.wanted(name)] == NAMES[2:]
+
+
+def test_seeds_are_both_ends_included(shards: Any) -> None:
+    assert shards.parse_seeds("") is None
+    assert list(shards.parse_seeds("7")) == [7]
+    assert list(shards.parse_seeds("3-5")) == [3, 4, 5]
+
+
+@pytest.mark.parametrize("text", ["5-3", "a-b", "-3", "1-x"])
+def test_wrong_seeds_are_refused_with_their_text(shards: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        shards.parse_seeds(text)
+
+
+def test_a_long_run_takes_the_given_seeds_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "shards.py").write_text((ROOT / "tools" / "shards.py").read_text())
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["long: x"]\n')
+    (tmp_path / "test_seeds.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.long\n"
+        "@pytest.mark.parametrize('seed', range(1000))\n"
+        "def test_seed(seed):\n"
+        "    assert 3 <= seed <= 6\n"
+    )
+
+    def run() -> str:
+        command = [sys.executable, "-m", "pytest", "-p", "tools.shards", "-m", "long", "-q"]
+        environment = {**os.environ, "SEEDS": "3-7", "SHARD": "", "FRESH": ""}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        ).stdout
+
+    assert "1 failed, 4 passed" in run()
+    assert "1 failed, 4 deselected" in run()
