@@ -1,0 +1,95 @@
+"""The controller: Kafka requests in, decisions through the host, responses out.
+
+Owns: which request is decided by which function, and the first steps of a node's life.
+Must not know: connections, listeners, who forwards (a broker asks it like any client).
+
+`handle` resolves when the records of the decision are durable and every committed image in this
+process has them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.base.broker_config import BrokerConfig
+from headrace.base.promise import Promise
+from headrace.cluster.brokers import (
+    decide_broker_heartbeat,
+    decide_new_leader_epochs,
+    decide_register_broker,
+)
+from headrace.cluster.configs import decide_alter_configs, decide_incremental_alter_configs
+from headrace.cluster.context import DecisionContext, Random
+from headrace.cluster.features import SUPPORTED, decide_bootstrap
+from headrace.cluster.image import ClusterImage
+from headrace.cluster.partitions import decide_create_partitions
+from headrace.cluster.producer_ids import decide_allocate_producer_ids
+from headrace.cluster.topics import decide_create_topics, decide_delete_topics
+from headrace.quorum.host import Host
+from headrace.wire.kafka.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from headrace.wire.kafka.messages.alter_configs import AlterConfigsRequest
+from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
+from headrace.wire.kafka.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+)
+from headrace.wire.kafka.messages.create_partitions import CreatePartitionsRequest
+from headrace.wire.kafka.messages.create_topics import CreateTopicsRequest
+from headrace.wire.kafka.messages.delete_topics import DeleteTopicsRequest
+from headrace.wire.kafka.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+
+Decision = Callable[[ClusterImage, Any, DecisionContext], tuple[list[Any], Any]]
+
+_DECISIONS: dict[type, Decision] = {
+    CreateTopicsRequest: decide_create_topics,
+    DeleteTopicsRequest: decide_delete_topics,
+    CreatePartitionsRequest: decide_create_partitions,
+    AlterConfigsRequest: decide_alter_configs,
+    IncrementalAlterConfigsRequest: decide_incremental_alter_configs,
+    AllocateProducerIdsRequest: decide_allocate_producer_ids,
+    BrokerRegistrationRequest: decide_register_broker,
+    BrokerHeartbeatRequest: decide_broker_heartbeat,
+}
+
+
+class Controller:
+    def __init__(self, host: Host[ClusterImage], config: BrokerConfig, random: Random) -> None:
+        self._host = host
+        self._config = config
+        self._random = random
+
+    def handle(
+        self, request: Any, api_version: int, principal: str = "User:ANONYMOUS"
+    ) -> Promise[Any]:
+        decide = _DECISIONS[type(request)]
+        context = DecisionContext(self._config, self._random, api_version, principal)
+        return self._host.submit(lambda image: decide(image, request, context))
+
+    def start(self, registration: BrokerRegistrationRequest, *, unclean: bool) -> Promise[int]:
+        """Bootstrap a new cluster, register the node's broker, lift its fence.
+
+        With `unclean` (the last process did not stop cleanly) the partitions that it leads
+        begin a new leader epoch. The promise holds the broker's epoch.
+        """
+        registration.features = [
+            Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in SUPPORTED.items()
+        ]
+        broker_id = registration.broker_id
+        self._host.submit(decide_bootstrap)
+        registered = self.handle(registration, BrokerRegistrationRequest.VERSIONS[1])
+        if unclean:
+            self._host.submit(lambda image: decide_new_leader_epochs(image, broker_id))
+        # The broker in this process sees what is committed before it answers anyone, so the
+        # heartbeat may claim to have caught up with all that was decided.
+        heartbeat = BrokerHeartbeatRequest(
+            broker_id=broker_id, current_metadata_offset=self._host.state.last_offset
+        )
+        unfenced = self.handle(heartbeat, 0)
+
+        def epoch_of(_heartbeat_response: Any) -> int:
+            response = registered.value()
+            assert isinstance(response, BrokerRegistrationResponse)
+            return response.broker_epoch
+
+        return unfenced.map(epoch_of)

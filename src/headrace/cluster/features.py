@@ -1,0 +1,31 @@
+"""The cluster's features: what is supported, and the levels of a new cluster.
+
+Owns: `SUPPORTED` and the bootstrap records. Pure.
+Spec: KIP-584, KIP-1022. A level of 0 is "not there": it is never finalized nor listed.
+
+Only what is served is supported. The metadata version is that of the records we write (4.3-IV0);
+transactions and the new group protocol stand at 0 until they exist.
+"""
+
+from headrace.cluster.image import ClusterImage
+from headrace.cluster.topics import Records
+from headrace.wire.kafka.messages.metadata_records import FeatureLevelRecord
+
+METADATA_VERSION = "metadata.version"
+
+SUPPORTED: dict[str, tuple[int, int]] = {
+    METADATA_VERSION: (30, 30),
+    "transaction.version": (0, 0),
+    "group.version": (0, 0),
+}
+"""Feature name: lowest and highest level that this version serves."""
+
+
+def decide_bootstrap(image: ClusterImage) -> tuple[Records, None]:
+    """The first records of a new cluster; nothing where they are there already."""
+    records: Records = [
+        FeatureLevelRecord(name=name, feature_level=high)
+        for name, (_low, high) in SUPPORTED.items()
+        if high > 0 and name not in image.features
+    ]
+    return records, None

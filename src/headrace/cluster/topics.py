@@ -1,0 +1,376 @@
+"""Deciding on topics: CreateTopics and DeleteTopics.
+
+Owns: `decide_create_topics`, `decide_delete_topics`. Pure: they read the image and return records
+and the response; `ClusterImage.replay` changes it.
+Must not know: logs, waiting, who leads.
+Spec: Kafka's ReplicationControlManager for codes; guide's table of bad input.
+
+Invariants: a topic of a response without an error has all its records in the decision, one with an
+error has none; a decision never makes more than PARTITIONS_PER_REQUEST_MAX partitions.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.base.config import ConfigError
+from headrace.base.ids import METADATA_TOPIC_ID, NO_TOPIC_ID
+from headrace.base.limits import (
+    CONFIGS_PER_RESOURCE_MAX,
+    PARTITIONS_MAX,
+    PARTITIONS_PER_REQUEST_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
+)
+from headrace.base.topic_config import validate_topic_configs
+from headrace.cluster.config_view import topic_config_entries
+from headrace.cluster.context import DecisionContext, Random
+from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage
+from headrace.cluster.placement import manual_refusal, place
+from headrace.cluster.refusal import Refusal
+from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC, topic_name_refusal
+from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.wire.kafka.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from headrace.wire.kafka.messages.metadata_records import (
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+Records = list[Any]
+Assignments = list[tuple[int, ...]]
+
+UNSET = -1
+"""Partition count or replication factor left to the cluster's default (KIP-464)."""
+
+
+def decide_create_topics(
+    image: ClusterImage, request: CreateTopicsRequest, context: DecisionContext
+) -> tuple[Records, CreateTopicsResponse]:
+    records: Records = []
+    results: list[CreatableTopicResult] = []
+    counts = Counter(topic.name for topic in request.topics)
+    answered: set[str] = set()
+    taken: dict[str, str] = {}
+    room = min(PARTITIONS_PER_REQUEST_MAX, PARTITIONS_MAX - image.partition_count)
+    for topic in request.topics:
+        if topic.name in answered:
+            continue
+        answered.add(topic.name)
+        outcome = _name_refusal(image, topic.name, counts, taken) or _assign(
+            image, topic, context, room
+        )
+        if isinstance(outcome, Refusal):
+            results.append(_refused(topic, outcome))
+            continue
+        room -= len(outcome)
+        taken[topic.name.replace(".", "_")] = topic.name
+        topic_id = new_topic_id(context.random, image)
+        records += topic_records(topic_id, topic.name, _configs(topic), outcome)
+        results.append(_created(topic, topic_id, outcome, context))
+    if request.validate_only:
+        records = []
+    return records, CreateTopicsResponse(topics=results)
+
+
+def decide_delete_topics(
+    image: ClusterImage, request: DeleteTopicsRequest, context: DecisionContext
+) -> tuple[Records, DeleteTopicsResponse]:
+    named = [DeleteTopicState(name=name) for name in request.topic_names]
+    states = request.topics if context.api_version >= 6 else named
+    if not context.config["delete.topic.enable"]:
+        return [], DeleteTopicsResponse(responses=_deletion_disabled(states, context.api_version))
+    counts = Counter(_deletion_key(image, state) for state in states)
+    records: Records = []
+    results: list[DeletableTopicResult] = []
+    answered: set[object] = set()
+    for state in states:
+        key = _deletion_key(image, state)
+        if key in answered:
+            continue
+        answered.add(key)
+        refusal = _deletion_refusal(image, state, counts[key])
+        if refusal is not None:
+            results.append(_not_deleted(state, refusal))
+            continue
+        topic = (
+            image.topics_by_id[bytes(state.topic_id)]
+            if state.name is None
+            else image.topics_by_name[state.name]
+        )
+        records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+    return records, DeleteTopicsResponse(responses=results)
+
+
+def new_topic_id(random: Random, image: ClusterImage) -> bytes:
+    """A random UUID (version 4) that is no reserved or used id, and no option to a shell.
+
+    Ids are shown in URL-safe base64, where the first six bits 111110 print as a dash.
+    """
+    while True:
+        drawn = bytearray(random.randbytes(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        topic_id = bytes(drawn)
+        reserved = topic_id in (NO_TOPIC_ID, METADATA_TOPIC_ID) or topic_id[0] >> 2 == 0b111110
+        if not reserved and topic_id not in image.topics_by_id:
+            return topic_id
+
+
+def topic_records(
+    topic_id: bytes, name: str, configs: dict[str, str], assignments: Assignments
+) -> Records:
+    """All records of a new topic, in the order that replay needs."""
+    return [
+        TopicRecord(name=name, topic_id=topic_id),
+        *(
+            ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name=name, name=key, value=value)
+            for key, value in configs.items()
+        ),
+        *partition_records(topic_id, 0, assignments),
+    ]
+
+
+def partition_records(topic_id: bytes, first_index: int, assignments: Assignments) -> Records:
+    return [
+        PartitionRecord(
+            partition_id=first_index + position,
+            topic_id=topic_id,
+            replicas=list(replicas),
+            isr=list(replicas),
+            leader=replicas[0],
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+        for position, replicas in enumerate(assignments)
+    ]
+
+
+def replication_refusal(brokers: Sequence[int], replication_factor: int) -> Refusal | None:
+    if replication_factor <= len(brokers):
+        return None
+    return Refusal(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} "
+        "broker(s) are available.",
+    )
+
+
+def _name_refusal(
+    image: ClusterImage, name: str, counts: Counter[str], taken: dict[str, str]
+) -> Refusal | None:
+    if counts[name] > 1:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    if name == CLUSTER_METADATA_TOPIC:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
+    illegal = topic_name_refusal(name)
+    if illegal is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+    if name in image.topics_by_name:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = image.collision_with(name) or taken.get(name.replace(".", "_"))
+    if other is not None:
+        return Refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {other}",
+        )
+    return None
+
+
+def _assign(
+    image: ClusterImage, topic: CreatableTopic, context: DecisionContext, room: int
+) -> Assignments | Refusal:
+    """The replicas of each partition, or why the topic can't be made."""
+    refusal = _config_refusal(topic, context)
+    if refusal is not None:
+        return refusal
+    if topic.assignments:
+        assigned = _manual_assignments(image, topic)
+    else:
+        assigned = _automatic_assignments(image, topic, context)
+    if not isinstance(assigned, Refusal) and len(assigned) > room:
+        return Refusal(
+            ErrorCode.POLICY_VIOLATION,
+            f"The request or the cluster would have too many partitions: room is left for {room}.",
+        )
+    return assigned
+
+
+def _config_refusal(topic: CreatableTopic, context: DecisionContext) -> Refusal | None:
+    names = Counter(config.name for config in topic.configs)
+    if len(names) > CONFIGS_PER_RESOURCE_MAX:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Too many configs.")
+    try:
+        validate_topic_configs(
+            {config.name: config.value for config in topic.configs}, context.config.values
+        )
+    except ConfigError as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, error.reason)
+    return None
+
+
+def _manual_assignments(image: ClusterImage, topic: CreatableTopic) -> Assignments | Refusal:
+    for name, value in (
+        ("number of partitions", topic.num_partitions),
+        ("replication factor", topic.replication_factor),
+    ):
+        if value != UNSET:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but the {name} was not set to -1.",
+            )
+    by_index = {assignment.partition_index: assignment for assignment in topic.assignments}
+    refusal = _indexes_refusal(topic.assignments, by_index)
+    if refusal is not None:
+        return refusal
+    replication_factor = len(by_index[0].broker_ids)
+    assignments: Assignments = []
+    for index in range(len(by_index)):
+        replicas = by_index[index].broker_ids
+        reason = manual_refusal(replicas, image.usable_brokers(), replication_factor)
+        if reason is not None:
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        assignments.append(tuple(replicas))
+    return assignments
+
+
+def _indexes_refusal(
+    given: Sequence[CreatableReplicaAssignment], by_index: dict[int, CreatableReplicaAssignment]
+) -> Refusal | None:
+    if len(by_index) != len(given):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Found multiple manual partition assignments for one partition.",
+        )
+    if any(index not in by_index for index in range(len(by_index))):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Partitions of a manual assignment should be a consecutive 0-based integer sequence.",
+        )
+    return None
+
+
+def _automatic_assignments(
+    image: ClusterImage, topic: CreatableTopic, context: DecisionContext
+) -> Assignments | Refusal:
+    if topic.replication_factor < UNSET or topic.replication_factor == 0:
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < UNSET or topic.num_partitions == 0:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if topic.num_partitions > PARTITIONS_PER_TOPIC_MAX:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Number of partitions {topic.num_partitions} is above the {PARTITIONS_PER_TOPIC_MAX} "
+            "that one topic may have.",
+        )
+    config = context.config
+    count = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
+    factor = topic.replication_factor
+    if factor == UNSET:
+        factor = config.default_replication_factor
+    brokers = image.usable_brokers()
+    refusal = replication_refusal(brokers, factor)
+    if refusal is not None:
+        return refusal
+    return place(brokers, count, factor, context.random.randrange(len(brokers)))
+
+
+def _configs(topic: CreatableTopic) -> dict[str, str]:
+    return {config.name: config.value or "" for config in topic.configs}
+
+
+def _refused(topic: CreatableTopic, refusal: Refusal) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name, error_code=refusal.error, error_message=refusal.message, configs=[]
+    )
+
+
+def _created(
+    topic: CreatableTopic, topic_id: bytes, assignments: Assignments, context: DecisionContext
+) -> CreatableTopicResult:
+    configs = [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in topic_config_entries(_configs(topic), context.config)
+    ]
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(assignments),
+        replication_factor=len(assignments[0]),
+        configs=configs,
+    )
+
+
+def _deletion_key(image: ClusterImage, state: DeleteTopicState) -> object:
+    """What a deletion is about: the same topic by name and by id is the same."""
+    if state.name is not None:
+        topic = image.topics_by_name.get(state.name)
+        return state.name if topic is None else topic.topic_id
+    return bytes(state.topic_id)
+
+
+def _deletion_refusal(image: ClusterImage, state: DeleteTopicState, count: int) -> Refusal | None:
+    has_id = bytes(state.topic_id) != NO_TOPIC_ID
+    if state.name is not None and has_id:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+        )
+    if state.name is None and not has_id:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if count > 1:
+        what = "topic id" if state.name is None else "topic name"
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Duplicate {what}.")
+    if state.name is None and bytes(state.topic_id) not in image.topics_by_id:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID.message)
+    if state.name is not None and state.name not in image.topics_by_name:
+        return Refusal(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+        )
+    return None
+
+
+def _not_deleted(state: DeleteTopicState, refusal: Refusal) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=state.name,
+        topic_id=state.topic_id,
+        error_code=refusal.error,
+        error_message=refusal.message,
+    )
+
+
+def _deletion_disabled(
+    states: Sequence[DeleteTopicState], api_version: int
+) -> list[DeletableTopicResult]:
+    # Error 73 came with version 3; older clients would not know it.
+    error = ErrorCode.TOPIC_DELETION_DISABLED if api_version >= 3 else ErrorCode.INVALID_REQUEST
+    refusal = Refusal(error, "Topic deletion is disabled: delete.topic.enable is false.")
+    return [_not_deleted(state, refusal) for state in states]
