@@ -116,7 +116,7 @@ class Consumer:
                         record.timestamp,
                         record.key,
                         record.value,
-                        record.headers,
+                        list(record.headers),
                     )
             # Compaction leaves holes at the end of a batch: its header knows the next offset.
             self.positions[where] = max(self.positions[where], header.next_offset)

@@ -30,7 +30,7 @@ class ServerError(ClientError):
     def __init__(self, doing: str, code: int, message: str | None = None) -> None:
         self.code = code
         self.name = name_of(code)
-        reason = message or description_of(code)
+        reason = (message or ErrorCode.of(code).message).rstrip(".")
         super().__init__(f"{doing}: {reason} ({self.name}){_advice(code)}")
 
     @property
@@ -54,24 +54,12 @@ def _advice(code: int) -> str:
 
 def name_of(code: int) -> str:
     """The protocol's name of an error code, also for codes newer than our table."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error code {code}"
-
-
-def description_of(code: int) -> str:
-    try:
-        return ErrorCode(code).message.rstrip(".")
-    except ValueError:
-        return "the server reports an error that this version does not know"
+    known = ErrorCode.of(code)
+    return known.name if known == code else f"error code {code}"
 
 
 def is_retriable(code: int) -> bool:
-    try:
-        return ErrorCode(code).retriable
-    except ValueError:
-        return False
+    return ErrorCode.of(code).retriable
 
 
 def raise_for(code: int, doing: str, message: str | None = None) -> None:

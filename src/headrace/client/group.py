@@ -126,9 +126,7 @@ class GroupMember:
         if not self.member_id:
             return
         identity = MemberIdentity(member_id=self.member_id)
-        request = LeaveGroupRequest(
-            group_id=self.group_id, member_id=self.member_id, members=[identity]
-        )
+        request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
         try:
             coordinator_of(self.cluster, self.group_id).call(
                 request, LeaveGroupResponse, version_min=MEMBERS_LEAVE_VERSION_MIN

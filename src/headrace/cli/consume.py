@@ -1,0 +1,165 @@
+"""`headrace consume`: records of a topic to stdout."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from headrace.base.errors import UsageError
+from headrace.cli.app import BootstrapServers, Data, Json
+from headrace.cli.output import say
+from headrace.cli.record_json import record_to_json
+from headrace.cli.start import BEGINNING, END, FORMS, Start, parse_start
+from headrace.cli.target import open_cluster
+from headrace.client.cluster import Cluster
+from headrace.client.consumer import ConsumedRecord, Consumer, start_positions
+from headrace.client.group_consumer import GroupConsumer
+from headrace.client.offsets import LATEST_TIMESTAMP, list_offsets
+
+POLL_MS = 500
+
+
+def register(app: typer.Typer) -> None:
+    app.command("consume")(consume)
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    start: Annotated[
+        str | None,
+        typer.Option("--from", "-f", metavar="WHERE", help=f"{FORMS}. Default: beginning."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", "-g", help="Read as a member of this group and commit offsets."),
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="Only this one; may be repeated.")
+    ] = None,
+    maximum: Annotated[
+        int | None, typer.Option("--max", "-n", metavar="N", min=0, help="End after N records.")
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", help="End when nothing came for so long."),
+    ] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", "-e", help="End where the topic ended at the start.")
+    ] = False,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", "-K", metavar="SEP", help="Print KEY SEP VALUE."),
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Print a topic's records, values one a line or whole records as JSON, until Ctrl-C.
+
+    \b
+    Examples:
+      headrace consume events
+      headrace consume events --from end --json
+      headrace consume events --from 15m --until-end
+      headrace consume events --from 2026-01-31T12:00:00Z --max 10
+      headrace consume events --group readers --timeout 5
+    """
+    if group is not None and partition:
+        raise UsageError("--partition and --group exclude each other: a group assigns partitions")
+    begin = None if start is None else parse_start(start, int(time.time() * 1000))
+    with open_cluster(bootstrap_servers, data) as cluster:
+        if group is not None:
+            reader: Consumer | GroupConsumer = _group_reader(cluster, group, topic, begin)
+        else:
+            reader = _plain_reader(cluster, topic, begin or BEGINNING, partition)
+        ends = _ends(cluster, topic, partition) if until_end else None
+        try:
+            _print_records(
+                _taken(reader, maximum, timeout, ends), as_json=as_json, separator=key_separator
+            )
+        except KeyboardInterrupt:
+            # The usual way to end an endless command.
+            pass
+        finally:
+            if isinstance(reader, GroupConsumer):
+                reader.close()
+
+
+def _plain_reader(
+    cluster: Cluster, topic: str, begin: Start, partition: list[int] | None
+) -> Consumer:
+    where = _partitions(cluster, topic, partition)
+    positions = start_positions(cluster, where, begin.value, is_offset=begin.is_offset)
+    return Consumer(cluster, positions)
+
+
+def _group_reader(cluster: Cluster, group: str, topic: str, begin: Start | None) -> GroupConsumer:
+    if begin is not None and begin not in (BEGINNING, END):
+        raise UsageError(
+            "with --group, --from is beginning or end and counts only where nothing is "
+            f"committed; `headrace group reset {group}` moves a group elsewhere"
+        )
+    cluster.topic(topic)
+    return GroupConsumer(cluster, group, [topic], reset=(begin or BEGINNING).value)
+
+
+def _partitions(cluster: Cluster, topic: str, wanted: list[int] | None) -> list[tuple[str, int]]:
+    count = len(cluster.topic(topic).partitions)
+    for index in wanted or ():
+        if not 0 <= index < count:
+            raise UsageError(f"topic {topic} has {count} partitions: there is no partition {index}")
+    return [(topic, index) for index in wanted or range(count)]
+
+
+def _ends(cluster: Cluster, topic: str, wanted: list[int] | None) -> dict[tuple[str, int], int]:
+    return list_offsets(cluster, _partitions(cluster, topic, wanted), LATEST_TIMESTAMP)
+
+
+def _taken(
+    reader: Consumer | GroupConsumer,
+    maximum: int | None,
+    timeout_s: float | None,
+    ends: dict[tuple[str, int], int] | None,
+) -> Iterator[ConsumedRecord]:
+    """Records until the maximum, the end or the time-out, whichever comes first."""
+    count = 0
+    last_s = time.monotonic()
+    while maximum is None or count < maximum:
+        if ends is not None and reader.at_end(ends):
+            return
+        wait_ms = POLL_MS
+        if timeout_s is not None:
+            left_ms = int((last_s + timeout_s - time.monotonic()) * 1000)
+            if left_ms <= 0:
+                if maximum is not None:
+                    say(f"nothing came for {timeout_s:g} s: {count} of {maximum} record(s)")
+                return
+            wait_ms = min(wait_ms, left_ms)
+        for record in reader.poll(wait_ms):
+            if ends is not None and record.offset >= ends.get((record.topic, record.partition), 0):
+                continue
+            last_s = time.monotonic()
+            yield record
+            count += 1
+            if count == maximum:
+                return
+        sys.stdout.flush()
+
+
+def _print_records(
+    records: Iterator[ConsumedRecord], *, as_json: bool, separator: str | None
+) -> None:
+    out = sys.stdout.buffer
+    joint = None if separator is None else separator.encode("utf-8")
+    for record in records:
+        if as_json:
+            line = json.dumps(record_to_json(record), ensure_ascii=False).encode("utf-8")
+        elif joint is None:
+            line = record.value or b""
+        else:
+            line = (record.key or b"") + joint + (record.value or b"")
+        out.write(line + b"\n")
+    out.flush()

@@ -1,0 +1,79 @@
+"""The command `headrace`: finds the command group, runs it, turns failures into exit codes.
+
+Owns: the table of groups, the exit codes (0 done, 1 failed, 2 wrong usage) and the one
+place where an error becomes a sentence on stderr. Must not know: what any command does.
+
+Start-up time is a promise: only the group that is asked for is imported, and `broker`,
+whose start is measured, is parsed by argparse without typer.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+from headrace.base.errors import HeadraceError, UsageError
+
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+BROKER = "broker"
+
+GROUPS: dict[str, str] = {
+    "up": "local",
+    "status": "local",
+    "down": "local",
+    "node": "node",
+    BROKER: "broker",
+    "topic": "topic",
+    "produce": "produce",
+    "consume": "consume",
+    "group": "group",
+    "config": "config",
+    "log": "log",
+}
+"""Command → the module of this package that has it, in the order `--help` shows."""
+
+
+def main() -> NoReturn:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        if arguments[:1] == [BROKER]:
+            from headrace.cli.broker import run_broker
+
+            return run_broker(arguments[1:])
+        return _run_typer(arguments)
+    except UsageError as error:
+        return _fail(error, WRONG_USAGE)
+    except HeadraceError as error:
+        return _fail(error, FAILED)
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does: nothing is wrong. Python would
+        # complain once more when it flushes stdout at exit, so stdout leads nowhere now.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run_typer(arguments: list[str]) -> int:
+    from headrace.cli.app import build_app
+
+    asked = arguments[0] if arguments else ""
+    modules = [GROUPS[asked]] if asked in GROUPS else list(dict.fromkeys(GROUPS.values()))
+    app = build_app()
+    for module in modules:
+        import_module(f"headrace.cli.{module}").register(app)
+    try:
+        app(arguments, prog_name="headrace", standalone_mode=True)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
+    return DONE
+
+
+def _fail(error: HeadraceError, code: int) -> int:
+    print(f"headrace: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,93 @@
+"""What commands print: JSON for programs, tables for people, progress while it takes long.
+
+Owns: the choice by terminal. On a terminal a table is drawn by rich; in a pipe it is plain
+aligned text that is never cut or wrapped. Progress goes to stderr and only to a terminal.
+rich is imported on use: programs that ask for JSON do not pay for it.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+
+def print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    sys.stdout.write("\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(columns, texts)
+    else:
+        _print_plain(columns, texts)
+
+
+def say(sentence: str) -> None:
+    """For people, beside the output: stderr, so that a pipe gets only data."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    lines = [[column.upper() for column in columns], *rows]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(padded).rstrip())
+
+
+def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+class Progress(Protocol):
+    def advance(self, count: int = 1) -> None: ...
+
+    def describe(self, text: str) -> None: ...
+
+
+class _Silent:
+    def advance(self, count: int = 1) -> None:
+        del count
+
+    def describe(self, text: str) -> None:
+        del text
+
+
+@contextmanager
+def progress(description: str, total: int | None = None) -> Iterator[Progress]:
+    """A bar (or a spinner without a total) on a terminal's stderr; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield _Silent()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    shown = RichProgress(
+        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    )
+    with shown:
+        task = shown.add_task(description, total=total)
+
+        class Bar:
+            def advance(self, count: int = 1) -> None:
+                shown.advance(task, count)
+
+            def describe(self, text: str) -> None:
+                shown.update(task, description=text)
+
+        yield Bar()
