@@ -25,9 +25,10 @@ VALUE_TYPES: dict[int, type[Message]] = {
     c.API_KEY: c for c in _CLASSES if c.API_KEY >= 0 and c.__name__.endswith("Value")
 }
 
-# Kafka 4.3 still writes the last classic versions, for the sake of downgrades: version 4 brings
-# tagged fields, and commits go to 4 only when they hold a topic id.
-OFFSET_COMMIT_VALUE_VERSION = 3
+# What Kafka 4.3 writes. Commits with an expiry, a thing of old clients, need the one version
+# that has a field for it.
+OFFSET_COMMIT_VALUE_VERSION = 4
+OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_METADATA_VALUE_VERSION = 3
 
 
@@ -75,10 +76,9 @@ def _prefix(data: bytes | bytearray | memoryview) -> int:
 
 def _version_of(value: Message) -> int:
     if isinstance(value, types.OffsetCommitValue):
-        # The one version with an expiry, and the one with a topic id, carry what others lose.
         if value.expire_timestamp != -1:
-            return 1
-        return 4 if any(value.topic_id) else OFFSET_COMMIT_VALUE_VERSION
+            return OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
+        return OFFSET_COMMIT_VALUE_VERSION
     if isinstance(value, types.GroupMetadataValue):
         return GROUP_METADATA_VALUE_VERSION
     return value.VERSIONS[1]
