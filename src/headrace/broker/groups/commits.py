@@ -1,0 +1,320 @@
+"""Committing, reading and forgetting the offsets of hosted groups.
+
+Owns: who may change which offsets, and that memory follows the log: an offset is seen once
+the log has kept it, and a deletion likewise. Must not know: versions, the wire.
+Spec: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete), KIP-229
+(DeleteGroups).
+
+A deletion in flight, as a story: 1. the tombstones are appended and the group is Dead; 2. a
+member or a commit that comes now is told to try again, so nothing can slip behind the
+tombstones; 3. the log keeps them: the group is gone, or refuses: the group is Empty again.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.base.promise import Promise
+from headrace.broker.groups import session
+from headrace.broker.groups.group import GroupState
+from headrace.broker.groups.offsets import (
+    CommittedOffset,
+    OffsetTable,
+    TopicPartition,
+    expired_offsets,
+    expiry_of,
+)
+from headrace.broker.groups.shards import HostedGroup, Shard, Shards
+from headrace.broker.groups.store import (
+    KeyValue,
+    commit_error,
+    group_error,
+    group_tombstone,
+    offset_record,
+)
+from headrace.cluster.image import ClusterImage
+from headrace.wire.kafka.errors import ErrorCode
+
+TOMBSTONES_PER_BATCH_MAX = 1_000
+
+Outcomes = dict[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Who commits; without member and generation an administrator or a lone consumer."""
+
+    member_id: str
+    group_instance_id: str | None
+    generation_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    error: ErrorCode
+    outcomes: Outcomes
+
+
+class Commits:
+    def __init__(self, shards: Shards, image_source: Callable[[], ClusterImage]) -> None:
+        self._shards = shards
+        self._image_source = image_source
+
+    # Committing
+
+    def commit(
+        self,
+        group_id: str,
+        committer: Committer,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        *,
+        unknown_group_error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND,
+    ) -> Promise[Outcomes]:
+        """An outcome for each offset, once the log has kept what it should keep."""
+        hosted = self._host_of(group_id, committer, unknown_group_error)
+        if isinstance(hosted, ErrorCode):
+            return Promise.resolved(dict.fromkeys(offsets, hosted))
+        error = session.commit_error(
+            hosted.group,
+            committer.member_id,
+            committer.group_instance_id,
+            committer.generation_id,
+            self._shards.now(),
+        )
+        if error is not ErrorCode.NONE:
+            self._shards.forget_if_unused(hosted)
+            return Promise.resolved(dict.fromkeys(offsets, error))
+        self._shards.arm(hosted)
+        return self._write(hosted, offsets)
+
+    def _host_of(
+        self, group_id: str, committer: Committer, unknown_group_error: ErrorCode
+    ) -> HostedGroup | ErrorCode:
+        if committer.generation_id < 0:
+            return self._shards.find_or_create(group_id)
+        hosted = self._shards.find(group_id)
+        return unknown_group_error if hosted is ErrorCode.GROUP_ID_NOT_FOUND else hosted
+
+    def _write(
+        self, hosted: HostedGroup, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Promise[Outcomes]:
+        metadata_max = self._shards.settings.offset_metadata_bytes_max
+        outcomes = dict.fromkeys(offsets, ErrorCode.NONE)
+        changes: dict[TopicPartition, CommittedOffset | None] = {}
+        for key, committed in offsets.items():
+            if len(committed.metadata) > metadata_max:
+                outcomes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                changes[key] = committed
+        if not changes:
+            self._shards.forget_if_unused(hosted)
+            return Promise.resolved(outcomes)
+
+        def told(append_error: int) -> Outcomes:
+            if append_error:
+                outcomes.update(dict.fromkeys(changes, commit_error(append_error)))
+            return outcomes
+
+        return self._change(hosted, changes).map(told)
+
+    # Reading
+
+    def fetch(self, group_id: str) -> "CommittedView | ErrorCode":
+        """What a group has committed; GROUP_ID_NOT_FOUND, or why nobody could know here."""
+        hosted = self._shards.find(group_id)
+        if isinstance(hosted, ErrorCode):
+            return hosted
+        return CommittedView(hosted.offsets, self._image_source())
+
+    # Forgetting
+
+    def delete_offsets(self, group_id: str, keys: Collection[TopicPartition]) -> Promise[Deletion]:
+        hosted = self._shards.find(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        error = hosted if isinstance(hosted, ErrorCode) else _offset_delete_error(hosted)
+        if error is not ErrorCode.NONE or isinstance(hosted, ErrorCode):
+            return Promise.resolved(Deletion(error, {}))
+        outcomes = dict.fromkeys(keys, ErrorCode.NONE)
+        changes: dict[TopicPartition, CommittedOffset | None] = {}
+        for key in keys:
+            topic, partition = key
+            if _is_subscribed(hosted, topic):
+                outcomes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            elif hosted.offsets.get(topic, partition) or hosted.offsets.has_in_flight(*key):
+                changes[key] = None
+        return self._change(hosted, changes).map(
+            lambda append_error: Deletion(group_error(append_error), outcomes)
+        )
+
+    def delete_group(self, group_id: str) -> Promise[ErrorCode]:
+        hosted = self._shards.find(group_id)
+        if isinstance(hosted, ErrorCode):
+            return Promise.resolved(hosted)
+        if hosted.group.state is GroupState.DEAD:
+            return Promise.resolved(ErrorCode.GROUP_ID_NOT_FOUND)
+        if hosted.group.state is not GroupState.EMPTY:
+            return Promise.resolved(ErrorCode.NON_EMPTY_GROUP)
+        return self._bury(hosted)
+
+    def expire(self) -> Promise[int]:
+        """Forget offsets past their retention, and groups that have nothing left.
+
+        A promise of how many offsets were expired.
+        """
+        now = self._shards.now()
+        retention_ms = self._shards.settings.offsets_retention_ms
+        deletions: list[Promise[int]] = []
+        for hosted in self._shards.hosted():
+            group, table = hosted.group, hosted.offsets
+            expiry = expiry_of(group, retention_ms)
+            if expiry is None or group.state is GroupState.DEAD:
+                continue
+            keys = expired_offsets(table, expiry, now.wall_ms)
+            is_idle = group.state is GroupState.EMPTY and not group.pending_members
+            if is_idle and len(keys) == len(table) and not table.has_any_in_flight:
+                count = len(keys)
+                deletions.append(self._bury(hosted).map(_counted(count)))
+            elif keys:
+                deletions.append(self._forget(hosted, keys))
+        return _sum(deletions)
+
+    def on_topics_deleted(self, names: Iterable[str]) -> Promise[int]:
+        """Forget what groups committed for topics that are gone; a promise of how many offsets."""
+        gone = frozenset(names)
+        deletions = []
+        for hosted in self._shards.hosted():
+            keys = [key for key in hosted.offsets.keys() if key[0] in gone]  # noqa: SIM118
+            if keys and hosted.group.state is not GroupState.DEAD:
+                deletions.append(self._forget(hosted, keys))
+        return _sum(deletions)
+
+    def _forget(self, hosted: HostedGroup, keys: list[TopicPartition]) -> Promise[int]:
+        changes: dict[TopicPartition, CommittedOffset | None] = dict.fromkeys(keys)
+        count = len(keys)
+        return self._change(hosted, changes).map(lambda error: 0 if error else count)
+
+    # Writing
+
+    def _change(
+        self, hosted: HostedGroup, changes: Mapping[TopicPartition, CommittedOffset | None]
+    ) -> Promise[int]:
+        """Append, then follow the log; the append's error code."""
+        if not changes:
+            return Promise.resolved(0)
+        group_id = hosted.group.group_id
+        records = [
+            offset_record(group_id, topic, partition, committed)
+            for (topic, partition), committed in changes.items()
+        ]
+        is_commit = any(committed is not None for committed in changes.values())
+        ticket = hosted.offsets.begin(changes)
+
+        def applied(append_error: int) -> int:
+            hosted.offsets.end(ticket, changes, is_kept=not append_error)
+            self._shards.forget_if_unused(hosted)
+            return append_error
+
+        if is_commit:
+            # One batch: a commit is kept whole or not at all.
+            return self._shards.append(hosted.shard, records).map(applied)
+        return self._append_in_batches(hosted.shard, records).map(applied)
+
+    def _bury(self, hosted: HostedGroup) -> Promise[ErrorCode]:
+        group, table = hosted.group, hosted.offsets
+        changes: dict[TopicPartition, CommittedOffset | None] = dict.fromkeys(table.keys())
+        records = [offset_record(group.group_id, *key, None) for key in changes]
+        records.append(group_tombstone(group.group_id))
+        empty_since_ms = group.state_since_ms
+        group.transition(GroupState.DEAD, self._shards.now().wall_ms)
+        ticket = table.begin(changes)
+
+        def applied(append_error: int) -> ErrorCode:
+            table.end(ticket, changes, is_kept=not append_error)
+            if not append_error:
+                self._shards.forget(hosted)
+            elif self._shards.is_current(hosted.shard):
+                group.transition(GroupState.EMPTY, self._shards.now().wall_ms)
+                group.state_since_ms = empty_since_ms
+            return group_error(append_error)
+
+        return self._append_in_batches(hosted.shard, records).map(applied)
+
+    def _append_in_batches(self, shard: Shard, records: list[KeyValue]) -> Promise[int]:
+        """The first error of any batch: what is forgotten piecemeal can be forgotten again."""
+        outcome: Promise[int] = Promise()
+        size = TOMBSTONES_PER_BATCH_MAX
+        batches = [records[start : start + size] for start in range(0, len(records), size)]
+        errors: list[int] = []
+
+        def on_appended(appended: Promise[int]) -> None:
+            errors.append(appended.value())
+            if len(errors) == len(batches):
+                outcome.resolve(next(filter(None, errors), 0))
+
+        for batch in batches:
+            self._shards.append(shard, batch).then(on_appended)
+        return outcome
+
+
+class CommittedView:
+    """A group's committed offsets as a client may see them now.
+
+    An offset that belongs to an earlier topic of the same name is none.
+    """
+
+    __slots__ = ("_image", "_table")
+
+    def __init__(self, table: OffsetTable, image: ClusterImage) -> None:
+        self._table = table
+        self._image = image
+
+    def get(self, topic: str, partition: int) -> CommittedOffset | None:
+        committed = self._table.get(topic, partition)
+        return committed if committed and self._is_of_today(topic, committed) else None
+
+    def by_topic(self) -> dict[str, list[int]]:
+        """Every topic and partition with a committed offset."""
+        found: dict[str, list[int]] = {}
+        for (topic, partition), committed in self._table:
+            if self._is_of_today(topic, committed):
+                found.setdefault(topic, []).append(partition)
+        return found
+
+    def _is_of_today(self, topic: str, committed: CommittedOffset) -> bool:
+        image = self._image.topics_by_name.get(topic)
+        return image is None or not any(committed.topic_id) or committed.topic_id == image.topic_id
+
+
+def _offset_delete_error(hosted: HostedGroup) -> ErrorCode:
+    group = hosted.group
+    if group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and not group.is_consumer_group:
+        # Which topics the members read only they know.
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _is_subscribed(hosted: HostedGroup, topic: str) -> bool:
+    group = hosted.group
+    if group.subscribed_topics is None:
+        return group.is_consumer_group
+    return topic in group.subscribed_topics
+
+
+def _counted(count: int) -> Callable[[ErrorCode], int]:
+    return lambda error: count if error is ErrorCode.NONE else 0
+
+
+def _sum(parts: list[Promise[int]]) -> Promise[int]:
+    total: Promise[int] = Promise()
+    values: list[int] = []
+
+    def on_part(part: Promise[int]) -> None:
+        values.append(part.value())
+        if len(values) == len(parts):
+            total.resolve(sum(values))
+
+    if not parts:
+        return Promise.resolved(0)
+    for part in parts:
+        part.then(on_part)
+    return total

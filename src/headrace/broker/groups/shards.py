@@ -1,0 +1,359 @@
+"""The partitions of `__consumer_offsets` that this broker leads, and the groups they hold.
+
+Owns: which group lives where, loading and unloading, and waking groups at their deadlines.
+Must not know: what requests mean, the wire.
+Spec: Kafka routes a group to partition abs(String.hashCode(group id)) % partitions.
+
+Invariants: a group is served only once its partition has been read to the end; whoever
+waited in an unloaded partition has been told to look for the new coordinator. Loading goes in
+bounded steps, so that a long partition does not hold the loop.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from headrace.base.clock import Clock, Timer, Timers
+from headrace.base.errors import StorageError
+from headrace.base.promise import Promise
+from headrace.broker.groups import session
+from headrace.broker.groups.group import Group, Saved
+from headrace.broker.groups.instant import Instant
+from headrace.broker.groups.offsets import OffsetTable
+from headrace.broker.groups.settings import GroupSettings
+from headrace.broker.groups.store import (
+    GroupEntry,
+    KeyValue,
+    OffsetEntry,
+    OffsetsLog,
+    group_error,
+    group_record,
+    read_entry,
+    restore,
+)
+from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.coordinator_records import GroupMetadataValue
+
+LOAD_STEP_RECORDS_MAX = 2_000
+
+
+class RandomBits(Protocol):
+    """What is needed of `random.Random`."""
+
+    def getrandbits(self, k: int, /) -> int: ...
+
+
+class HostedGroup:
+    """A group with its offsets, its place and its alarm."""
+
+    __slots__ = ("group", "offsets", "shard", "timer", "timer_deadline_ms")
+
+    def __init__(self, shard: "Shard", group: Group, offsets: OffsetTable) -> None:
+        self.shard = shard
+        self.group = group
+        self.offsets = offsets
+        self.timer: Timer | None = None
+        self.timer_deadline_ms = 0
+
+
+class Shard:
+    """One partition's groups."""
+
+    __slots__ = ("groups", "is_loading", "loaded", "partition")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.is_loading = True
+        self.loaded: Promise[int] = Promise()
+        """Of the number of records read."""
+        self.groups: dict[str, HostedGroup] = {}
+
+
+class Shards:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        offsets_log: OffsetsLog,
+        clock: Clock,
+        timers: Timers,
+        random: RandomBits,
+    ) -> None:
+        self.settings = settings
+        self._log = offsets_log
+        self._clock = clock
+        self._timers = timers
+        self._random = random
+        self._shards: dict[int, Shard] = {}
+        self._is_closed = False
+
+    def now(self) -> Instant:
+        return Instant(self._clock.monotonic_ms(), self._clock.now_ms())
+
+    # Where a group lives
+
+    def partition_for(self, group_id: str) -> int:
+        return java_hash_magnitude(group_id) % self._log.partition_count()
+
+    def locate(self, group_id: str) -> Shard | ErrorCode:
+        """The shard that serves a group, or why none does here and now."""
+        if self._is_closed or self._log.partition_count() == 0:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self.partition_for(group_id)
+        shard = self._shards.get(partition)
+        if shard is None:
+            if not self._log.is_local(partition):
+                return ErrorCode.NOT_COORDINATOR
+            self.load(partition)
+            shard = self._shards.get(partition)
+            if shard is None:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if shard.is_loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return shard
+
+    def find(self, group_id: str) -> HostedGroup | ErrorCode:
+        """A hosted group; GROUP_ID_NOT_FOUND, or why nobody could know here."""
+        shard = self.locate(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        return shard.groups.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def find_or_create(self, group_id: str) -> HostedGroup | ErrorCode:
+        shard = self.locate(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        hosted = shard.groups.get(group_id)
+        return self._host(shard, group_id, OffsetTable()) if hosted is None else hosted
+
+    def hosted(self) -> Iterator[HostedGroup]:
+        for shard in list(self._shards.values()):
+            if not shard.is_loading:
+                yield from list(shard.groups.values())
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def is_loading(self) -> bool:
+        return any(shard.is_loading for shard in self._shards.values())
+
+    def forget(self, hosted: HostedGroup) -> None:
+        group_id = hosted.group.group_id
+        if hosted.shard.groups.get(group_id) is hosted:
+            del hosted.shard.groups[group_id]
+        self._disarm(hosted)
+
+    def forget_if_unused(self, hosted: HostedGroup) -> None:
+        """Ids that were only asked for, by commits that failed or members that never came."""
+        if hosted.group.is_forgotten and hosted.offsets.is_empty:
+            self.forget(hosted)
+
+    def _host(self, shard: Shard, group_id: str, offsets: OffsetTable) -> HostedGroup:
+        def save(group: Group, assignments: Mapping[str, bytes]) -> Promise[Saved]:
+            return self._save(hosted, group, assignments)
+
+        group = Group(group_id, self.settings, save, self._new_uuid)
+        hosted = shard.groups[group_id] = HostedGroup(shard, group, offsets)
+        return hosted
+
+    def _new_uuid(self) -> str:
+        bits = self._random.getrandbits(128)
+        # The marks of a random UUID: version 4, variant 1.
+        bits = bits & ~(0xF << 76) | 4 << 76
+        bits = bits & ~(0x3 << 62) | 2 << 62
+        text = f"{bits:032x}"
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    # Writing
+
+    def append(self, shard: Shard, records: list[KeyValue]) -> Promise[int]:
+        """An error code in any case: a failing disk is told as Kafka tells it."""
+        outcome: Promise[int] = Promise()
+
+        def on_appended(appended: Promise[int]) -> None:
+            if isinstance(appended.error, StorageError):
+                outcome.resolve(int(ErrorCode.KAFKA_STORAGE_ERROR))
+            else:
+                outcome.resolve(appended.value())
+
+        self._log.append(shard.partition, records).then(on_appended)
+        return outcome
+
+    def _save(
+        self, hosted: HostedGroup, group: Group, assignments: Mapping[str, bytes]
+    ) -> Promise[Saved]:
+        saved: Promise[Saved] = Promise()
+
+        def on_appended(appended: Promise[int]) -> None:
+            saved.resolve(Saved(group_error(appended.value()), self.now()))
+            self.arm(hosted)
+
+        self.append(hosted.shard, [group_record(group, assignments)]).then(on_appended)
+        return saved
+
+    # Waking
+
+    def arm(self, hosted: HostedGroup) -> None:
+        """See to it that the group is woken at its next deadline."""
+        deadline_ms = hosted.group.next_deadline_ms
+        if deadline_ms is None or self._shards.get(hosted.shard.partition) is not hosted.shard:
+            return
+        if hosted.timer is not None:
+            if hosted.timer_deadline_ms <= deadline_ms:
+                return
+            hosted.timer.cancel()
+        hosted.timer_deadline_ms = deadline_ms
+        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
+        hosted.timer = self._timers.call_later(delay_ms, lambda: self._wake(hosted))
+
+    def _wake(self, hosted: HostedGroup) -> None:
+        hosted.timer = None
+        session.on_deadline(hosted.group, self.now())
+        self.arm(hosted)
+        self.forget_if_unused(hosted)
+
+    def _disarm(self, hosted: HostedGroup) -> None:
+        if hosted.timer is not None:
+            hosted.timer.cancel()
+            hosted.timer = None
+
+    # Loading
+
+    def load_local(self) -> None:
+        """Begin to load every partition that this broker leads and has not loaded yet."""
+        for partition in range(self._log.partition_count()):
+            if (
+                partition not in self._shards
+                and not self._is_closed
+                and self._log.is_local(partition)
+            ):
+                self.load(partition)
+
+    def load(self, partition: int) -> Promise[int]:
+        """Read a partition from its start; a promise of the number of records."""
+        shard = self._shards.get(partition)
+        if shard is not None:
+            return shard.loaded
+        shard = self._shards[partition] = Shard(partition)
+        _Load(self, shard, self._log.read(partition)).step()
+        return shard.loaded
+
+    def unload(self, partition: int) -> None:
+        """Another broker leads it now, or this one stops."""
+        shard = self._shards.pop(partition, None)
+        if shard is None:
+            return
+        for hosted in list(shard.groups.values()):
+            self._disarm(hosted)
+            session.abandon(hosted.group, ErrorCode.NOT_COORDINATOR, self.now())
+        shard.groups.clear()
+
+    def unload_lost(self) -> None:
+        """Let go of partitions that are here no longer, their topic deleted perhaps."""
+        for partition in list(self._shards):
+            if not self._log.is_local(partition):
+                self.unload(partition)
+
+    def close(self) -> None:
+        """This broker stops: nothing is served or loaded any more."""
+        self._is_closed = True
+        for partition in list(self._shards):
+            self.unload(partition)
+
+    def is_current(self, shard: Shard) -> bool:
+        return self._shards.get(shard.partition) is shard
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._timers.call_soon(callback)
+
+    def fail_load(self, shard: Shard, error: StorageError) -> None:
+        self._shards.pop(shard.partition, None)
+        shard.loaded.reject(error)
+
+    def finish_load(
+        self,
+        shard: Shard,
+        groups: dict[str, GroupMetadataValue],
+        offsets: dict[str, OffsetTable],
+        record_count: int,
+    ) -> None:
+        now = self.now()
+        for group_id in {**groups, **offsets}:
+            table = offsets.get(group_id) or OffsetTable()
+            value = groups.get(group_id)
+            if value is None and table.is_empty:
+                continue
+            hosted = self._host(shard, group_id, table)
+            if value is not None:
+                restore(hosted.group, value, now)
+        shard.is_loading = False
+        for hosted in shard.groups.values():
+            self.arm(hosted)
+        shard.loaded.resolve(record_count)
+
+
+class _Load:
+    """One partition's reading: the last word on each key wins."""
+
+    __slots__ = ("_count", "_groups", "_offsets", "_records", "_shard", "_shards")
+
+    def __init__(
+        self,
+        shards: Shards,
+        shard: Shard,
+        records: Iterator[tuple[int, bytes | None, bytes | None]],
+    ) -> None:
+        self._shards = shards
+        self._shard = shard
+        self._records = records
+        self._groups: dict[str, GroupMetadataValue] = {}
+        self._offsets: dict[str, OffsetTable] = {}
+        self._count = 0
+
+    def step(self) -> None:
+        if not self._shards.is_current(self._shard):
+            return
+        try:
+            is_done = self._read_some()
+        except StorageError as error:
+            self._shards.fail_load(self._shard, error)
+            return
+        if is_done:
+            self._shards.finish_load(self._shard, self._groups, self._offsets, self._count)
+        else:
+            self._shards.call_soon(self.step)
+
+    def _read_some(self) -> bool:
+        for _ in range(LOAD_STEP_RECORDS_MAX):
+            record = next(self._records, None)
+            if record is None:
+                return True
+            self._count += 1
+            _, key, value = record
+            if key is not None:
+                self._take(key, value)
+        return False
+
+    def _take(self, key: bytes, value: bytes | None) -> None:
+        match read_entry(key, value):
+            case OffsetEntry(group_id, topic, partition, committed):
+                table = self._offsets.setdefault(group_id, OffsetTable())
+                table.put(topic, partition, committed)
+            case GroupEntry(group_id, None):
+                self._groups.pop(group_id, None)
+            case GroupEntry(group_id, metadata):
+                assert metadata is not None
+                self._groups[group_id] = metadata
+            case None:
+                pass
+
+
+def java_hash_magnitude(text: str) -> int:
+    """abs(String.hashCode()) as Kafka takes it: over UTF-16 units, in 32 bits, 0 for the lowest."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for index in range(0, len(units), 2):
+        code = (31 * code + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    if code >= 0x80000000:
+        code = 0x100000000 - code
+    return 0 if code == 0x80000000 else code
