@@ -115,7 +115,8 @@ def plain(value: Any) -> Any:
 def assert_same(ours: Message, theirs: Any, version: int) -> None:
     for mine, its in zip(present(type(ours), version), fields(theirs), strict=True):
         left, right = getattr(ours, mine.name), plain(getattr(theirs, its.name))
-        assert mine.name == its.name or mine.name.startswith(its.name), (mine.name, its.name)
+        # kio drops `_ms`, shuns Python's own names and splits KRaft in two.
+        assert mine.name.startswith(its.name.rstrip("_").replace("k_raft", "kraft"))
         if isinstance(left, Message):
             assert_same(left, right, version)
         elif isinstance(left, list) and left and isinstance(left[0], Message):
@@ -156,9 +157,9 @@ def test_requests_and_responses(api_key: int) -> None:
     for version in range(api.min_version, api.max_version + 1):
         for suffix, load in (("Request", load_request_schema), ("Response", load_response_schema)):
             message = getattr(module, api.name + suffix)
-            assert message.API_KEY == api_key
+            assert api_key == message.API_KEY
             assert message.VERSIONS[0] == api.min_version
-            assert message.FLEXIBLE_SINCE == api.flexible_since
+            assert api.flexible_since == message.FLEXIBLE_SINCE
             kio_type: Any = load(api_key, version)
             assert kio_type.__flexible__ == (version >= message.FLEXIBLE_SINCE)
             check(message, kio_type, version, rng)
