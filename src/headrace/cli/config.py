@@ -86,7 +86,6 @@ def _to_json(kind: str, key: ConfigKey) -> dict[str, Any]:
         "default": format_value(key.default),
         "valid": None if key.validator is None else str(key.validator),
         "importance": key.importance.value,
-        "update": key.update_mode.value,
         "honoured": key.honoured,
         "synonyms": list(key.synonyms),
         "doc": key.doc,
@@ -95,6 +94,7 @@ def _to_json(kind: str, key: ConfigKey) -> dict[str, Any]:
         described["kafka_default"] = format_value(key.kafka_default)
     if kind == "broker":
         described["environment"] = environment_name(key.name)
+        described["update"] = key.update_mode.value
     return described
 
 

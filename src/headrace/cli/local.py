@@ -1,0 +1,284 @@
+"""`headrace up`, `status`, `down`: the local cluster as people meet it.
+
+Owns: flags, the table of addresses with an example for each kind of client, and detaching.
+The supervision itself is `headrace.node.local`.
+
+A detached `up` starts itself again as a child in its own session and waits on a pipe for one
+line: {"ready": …} when every node answers, or {"error": "…"} with the reason.
+"""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from headrace.base.errors import HeadraceError
+from headrace.cli.app import Json, Settings
+from headrace.cli.output import print_json, print_table, progress, say
+from headrace.cli.settings import parse_settings
+from headrace.cli.target import DEFAULT_DATA
+from headrace.node.local import Options, Supervisor
+from headrace.node.local_control import command
+from headrace.node.local_files import Layout, holder_of, read_json
+from headrace.node.local_process import answers, stop_leftovers
+
+DETACH_TIMEOUT_S = 58.0
+DOWN_TIMEOUT_S = 30.0
+
+ClusterData = Annotated[
+    str, typer.Option("--data", "-d", metavar="DIR", help="The cluster's directory.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("up")(up)
+    app.command("status")(status)
+    app.command("down")(down)
+
+
+def up(
+    data: ClusterData = DEFAULT_DATA,
+    brokers: Annotated[int, typer.Option("--brokers", metavar="N", help="How many.")] = 1,
+    ports: Annotated[
+        int | None,
+        typer.Option(
+            "--ports", metavar="BASE", help="Brokers at BASE, BASE+1, …  Default: free ports."
+        ),
+    ] = None,
+    settings: Settings = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return once everything answers; see `down`.")
+    ] = False,
+    no_restart: Annotated[
+        bool, typer.Option("--no-restart", help="Leave a node that dies where it is.")
+    ] = False,
+    as_json: Json = False,
+    ready_descriptor: Annotated[int | None, typer.Option("--ready-fd", hidden=True)] = None,
+) -> None:
+    """Start a cluster of real processes on this machine and keep it running until Ctrl-C.
+
+    All data, logs and addresses are in one directory; the next `up` on it goes on from there.
+
+    \b
+    Examples:
+      headrace up
+      headrace up --data ./cluster --ports 19092
+      headrace up --data ./cluster --set log.retention.hours=24 --set num.partitions=3
+      headrace up --data ./cluster --detach && headrace status --data ./cluster
+    """
+    parsed = parse_settings(settings)
+    options = Options(data, brokers, ports, parsed, restart=not no_restart)
+    if detach:
+        _detach(options, as_json=as_json)
+    elif ready_descriptor is None:
+        _run_in_foreground(options, as_json=as_json)
+    else:
+        _run_detached(options, ready_descriptor)
+
+
+def _run_in_foreground(options: Options, *, as_json: bool) -> None:
+    supervisor = Supervisor(options, say)
+
+    def on_ready(described: dict[str, Any]) -> None:
+        _show(described, supervisor.layout, as_json=as_json)
+        say("Ctrl-C stops it.")
+
+    supervisor.run(on_ready)
+    say("stopped; the data stays.")
+
+
+def _run_detached(options: Options, ready_descriptor: int) -> None:
+    def tell(message: dict[str, Any]) -> None:
+        with os.fdopen(ready_descriptor, "w", encoding="utf-8") as pipe:
+            json.dump(message, pipe)
+            pipe.write("\n")
+
+    told = False
+
+    def on_ready(described: dict[str, Any]) -> None:
+        nonlocal told
+        told = True
+        tell({"ready": described})
+
+    try:
+        Supervisor(options, say).run(on_ready)
+    except HeadraceError as error:
+        if not told:
+            tell({"error": str(error)})
+        raise
+
+
+def _detach(options: Options, *, as_json: bool) -> None:
+    layout = Layout(options.directory)
+    layout.make()
+    reader, writer = os.pipe()
+    child_command = [*_command_of(options), "--ready-fd", str(writer)]
+    with open(layout.logs / "up.log", "ab") as log:
+        child = subprocess.Popen(
+            child_command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=[writer],
+        )
+    os.close(writer)
+    with progress("starting"):
+        answer = _wait_for_line(reader, DETACH_TIMEOUT_S)
+    if "ready" in answer:
+        _show(answer["ready"], layout, as_json=as_json)
+        say(
+            f"running in the background, pid {child.pid}; `headrace down --data {layout.directory}`"
+        )
+        return
+    if child.poll() is None:
+        child.terminate()
+    reason = answer.get("error") or f"the supervisor ended; see {layout.logs / 'up.log'}"
+    raise HeadraceError(f"the cluster did not start: {reason}")
+
+
+def _command_of(options: Options) -> list[str]:
+    words = [sys.executable, "-P", "-m", "headrace", "up"]
+    words += ["--data", str(Layout(options.directory).directory)]
+    words += ["--brokers", str(options.brokers)]
+    if options.base_port is not None:
+        words += ["--ports", str(options.base_port)]
+    for key, value in options.settings.items():
+        words += ["--set", f"{key}={value}"]
+    if not options.restart:
+        words.append("--no-restart")
+    return words
+
+
+def _wait_for_line(reader: int, timeout_s: float) -> dict[str, Any]:
+    deadline_s = time.monotonic() + timeout_s
+    received = b""
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        while not received.endswith(b"\n"):
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not select.select([pipe], [], [], left_s)[0]:
+                return {"error": f"not everything answered within {timeout_s:g} s"}
+            chunk = pipe.read(65536)
+            if not chunk:
+                return {}
+            received += chunk
+    answer = json.loads(received)
+    return answer if isinstance(answer, dict) else {}
+
+
+def _show(described: dict[str, Any], layout: Layout, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**described, "data": str(layout.directory)})
+        sys.stdout.flush()
+        return
+    columns = ("node", "role", "listen", "metrics", "pid", "log")
+    nodes = [
+        {**node, "node": node["name"], "metrics": f"http://{node['metrics']}/metrics"}
+        for node in described["nodes"]
+    ]
+    print_table(columns, [[node[column] for column in columns] for node in nodes])
+    servers = described["bootstrap_servers"]
+    print_table(("client", "try"), _examples(servers, layout))
+    print(f"bootstrap servers {servers}, described in {layout.cluster}")
+    sys.stdout.flush()
+
+
+def _examples(servers: str, layout: Layout) -> list[tuple[str, str]]:
+    properties = layout.configuration / "client.properties"
+    return [
+        ("headrace", f"echo hello | headrace produce events --data {layout.directory}"),
+        ("", f"headrace consume events --data {layout.directory}"),
+        ("kcat", f"kcat -b {servers} -t events -C -o beginning"),
+        (
+            "Java",
+            f"kafka-console-consumer.sh --bootstrap-server {servers} --topic events "
+            f"--from-beginning --command-config {properties}",
+        ),
+        (
+            "Python",
+            f"confluent_kafka.Producer({{'bootstrap.servers': '{servers}'}})"
+            ".produce('events', b'hello')",
+        ),
+    ]
+
+
+def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
+    """Show the nodes of a local cluster. Exit code 0 only if all of them answer.
+
+    \b
+    Examples:
+      headrace status
+      headrace status --data ./cluster --json
+    """
+    layout = Layout(data)
+    holder = holder_of(layout)
+    nodes: list[dict[str, Any]] = []
+    if holder is not None:
+        nodes = command(layout, "status")["nodes"] if layout.control.exists() else []
+        for node in nodes:
+            port = int(node["listen"].rpartition(":")[2])
+            node["answers"] = node["pid"] is not None and answers(port, node["id"])
+    well = bool(nodes) and layout.cluster.exists() and all(node["answers"] for node in nodes)
+    if as_json:
+        servers = read_json(layout.cluster).get("bootstrap_servers")
+        print_json(
+            {
+                "data": str(layout.directory),
+                "up": well,
+                "pid": holder,
+                "bootstrap_servers": servers,
+                "nodes": nodes,
+            }
+        )
+    elif holder is None:
+        say(f"no cluster is up in {layout.directory}")
+    elif not nodes:
+        say(f"the cluster in {layout.directory} is just starting, pid {holder}")
+    else:
+        columns = ("name", "role", "listen", "pid", "state", "answers", "restarts")
+        rows = [
+            [{True: "yes", False: "no"}.get(node[column], node[column]) for column in columns]
+            for node in nodes
+        ]
+        print_table(columns, rows)
+    if not well:
+        raise typer.Exit(1)
+
+
+def down(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
+    """Stop a local cluster. Its data stays.
+
+    \b
+    Examples:
+      headrace down
+      headrace down --data ./cluster
+    """
+    layout = Layout(data)
+    holder = holder_of(layout)
+    if holder is None:
+        left = stop_leftovers(read_json(layout.pids), layout.directory)
+        layout.cluster.unlink(missing_ok=True)
+        _report_down(layout, "stopped what was left" if left else "nothing was up", as_json)
+        return
+    command(layout, "down")
+    deadline_s = time.monotonic() + DOWN_TIMEOUT_S
+    while holder_of(layout) is not None:
+        if time.monotonic() >= deadline_s:
+            raise HeadraceError(
+                f"the supervisor with pid {holder} still runs after {DOWN_TIMEOUT_S:g} s; "
+                f"see {layout.logs}"
+            )
+        time.sleep(0.05)
+    _report_down(layout, "stopped", as_json)
+
+
+def _report_down(layout: Layout, what: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"data": str(layout.directory), "result": what})
+    else:
+        say(f"{what}: {layout.directory}")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from headrace.client.cluster import LEADER_MOVED, Cluster
 from headrace.client.errors import ServerError, Unreachable
-from headrace.client.fetch import FetchedPartition, Position, batches_of, fetch_from
+from headrace.client.fetch import FetchedPartition, Position, fetch_from
 from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.records import read_records
+from headrace.wire.kafka.records import read_batches, read_records
 
 TopicPartition = tuple[str, int]
 
@@ -101,7 +101,7 @@ class Consumer:
 
     def _records_of(self, fetched: FetchedPartition) -> Iterator[ConsumedRecord]:
         where = (fetched.topic, fetched.partition)
-        for header, batch in batches_of(fetched.records):
+        for header, batch in read_batches(fetched.records):
             if header.next_offset <= self.positions[where]:
                 continue
             if not header.is_control:

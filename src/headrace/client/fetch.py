@@ -1,8 +1,8 @@
 """Raw fetch: record batches as the leader stored them, one partition or many at a time.
 
-Owns: Fetch requests without sessions, by name or by topic id as the version wants, and the
-walk over whole batches. Must not know: groups, how records are shown. Decoding is the
-caller's choice: `batches_of` cuts, `wire.kafka.records` decodes.
+Owns: Fetch requests without sessions, by name or by topic id as the version wants. Must not
+know: groups, how records are shown. Decoding is the caller's: `wire.kafka.records` cuts the
+bytes into batches and batches into records.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,6 @@ from headrace.wire.kafka.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
-from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader, read_header
 
 READ_UNCOMMITTED = 0
 FETCH_BYTES_MAX = 8 * 1024 * 1024
@@ -79,18 +78,6 @@ def fetch_from(
     )
     raise_for(response.error_code, f"fetch from {connection.address}")
     return list(_partitions_of(cluster, response))
-
-
-def batches_of(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Whole batches in fetched bytes; a cut one at the end is left for the next fetch."""
-    position = 0
-    while position + HEADER_BYTES <= len(records):
-        header = read_header(records, position)
-        end = position + header.size_bytes
-        if end > len(records):
-            return
-        yield header, records[position:end]
-        position = end
 
 
 def _version_max(cluster: Cluster, names: Iterable[str]) -> int | None:

@@ -1,0 +1,316 @@
+"""The supervisor behind `headrace up`: real processes, kept running.
+
+Owns: the life of a local cluster in one directory: lock it, start every node, wait until all
+answer, publish cluster.json, start again what dies, take commands, stop all in order.
+Must not know: what is printed for people (`cli.local`).
+
+Invariants: cluster.json exists only between the moment when all nodes have answered and the
+beginning of a clean stop; it names the processes of this moment; nothing here blocks for
+longer than a node's one-second answer, so a dead node is back within a second.
+"""
+
+import contextlib
+import os
+import random
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.base.broker_keys import BROKER_CONFIG
+from headrace.base.errors import HeadraceError
+from headrace.node.local_control import ControlServer
+from headrace.node.local_files import DirectoryLock, Layout, read_json, replace_json
+from headrace.node.local_plan import NodePlan, plan_nodes, remembered_ports
+from headrace.node.local_process import NodeProcess, State, answers, stop_leftovers
+
+START_TIMEOUT_S = 50.0
+TICK_S = 0.2
+RESTART_DELAY_S_MIN = 0.05
+RESTART_DELAY_S_MAX = 0.8
+"""A node that dies again and again is still tried within the promised second."""
+
+STEADY_S = 10.0
+"""A node that ran this long has recovered: the next restart is immediate again."""
+
+
+class StartFailed(HeadraceError):
+    """A node ended or stayed silent before the cluster was ready."""
+
+
+@dataclass(slots=True)
+class _Care:
+    """What the supervisor intends with one node."""
+
+    process: NodeProcess
+    started_s: float = 0.0
+    restart_at_s: float | None = None
+    restart_delay_s: float = RESTART_DELAY_S_MIN
+    restart_after_stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    directory: str
+    brokers: int = 1
+    base_port: int | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    restart: bool = True
+
+
+class Supervisor:
+    """`run` returns when the cluster has been stopped."""
+
+    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+        BROKER_CONFIG.parse_given(options.settings)
+        self.options = options
+        self.layout = Layout(options.directory)
+        self.plans: list[NodePlan] = []
+        self._say = say
+        self._cares: dict[str, _Care] = {}
+        self._stop_signals = 0
+
+    def run(self, on_ready: Callable[[dict[str, Any]], None]) -> None:
+        self.layout.make()
+        lock = DirectoryLock(self.layout)
+        lock.acquire()
+        try:
+            self._prepare()
+            with _signals(self._on_stop_signal) as wake, _control(self.layout) as control:
+                try:
+                    self._start_all(wake)
+                    if not self._stop_signals:
+                        on_ready(self._publish())
+                    self._supervise(wake, control)
+                finally:
+                    self.layout.cluster.unlink(missing_ok=True)
+                    self._stop_all(wake)
+        finally:
+            lock.release()
+
+    def _prepare(self) -> None:
+        self.layout.cluster.unlink(missing_ok=True)
+        leftovers = stop_leftovers(read_json(self.layout.pids), self.layout.directory)
+        if leftovers:
+            self._say(f"stopped what an earlier supervisor left: pid {leftovers}")
+        remembered = read_json(self.layout.ports)
+        options = self.options
+        self.plans = plan_nodes(options.brokers, options.base_port, remembered, random.Random())
+        replace_json(self.layout.ports, {**remembered, **remembered_ports(self.plans)})
+        self.layout.write_client_properties(self.bootstrap_servers)
+        for plan in self.plans:
+            process = NodeProcess(
+                plan,
+                self.layout.data_of(plan.name),
+                self.layout.log_of(plan.name),
+                self.options.settings,
+            )
+            self._cares[plan.name] = _Care(process)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(plan.listen for plan in self.plans)
+
+    def _start_all(self, wake: socket.socket) -> None:
+        for care in self._cares.values():
+            self._start(care)
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        silent = list(self._cares.values())
+        while silent and not self._stop_signals:
+            for care in silent:
+                if care.process.tick(time.monotonic()) is not None:
+                    raise StartFailed(
+                        f"{care.process.plan.name} ended while it started; the end of "
+                        f"{care.process.log}:\n{care.process.log_tail()}"
+                    )
+            silent = [care for care in silent if not _answers(care.process)]
+            if silent and time.monotonic() >= deadline_s:
+                names = ", ".join(care.process.plan.name for care in silent)
+                raise StartFailed(
+                    f"{names} did not answer within {START_TIMEOUT_S:g} s; see {self.layout.logs}"
+                )
+            if silent:
+                _wait(wake, 0.05)
+
+    def _start(self, care: _Care) -> None:
+        care.process.start()
+        care.started_s = time.monotonic()
+        care.restart_at_s = None
+        self._remember_pids()
+
+    def _remember_pids(self) -> None:
+        pids = {name: care.process.pid for name, care in self._cares.items()}
+        replace_json(self.layout.pids, pids)
+        if self.layout.cluster.exists():
+            self._publish()
+
+    def _publish(self) -> dict[str, Any]:
+        described: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "nodes": [self._describe(care.process) for care in self._cares.values()],
+        }
+        replace_json(self.layout.cluster, described)
+        return described
+
+    def _describe(self, process: NodeProcess) -> dict[str, Any]:
+        plan = process.plan
+        return {
+            "name": plan.name,
+            "id": plan.node_id,
+            "role": plan.role,
+            "pid": process.pid,
+            "listen": plan.listen,
+            "metrics": plan.metrics,
+            "log": str(process.log),
+        }
+
+    def _supervise(self, wake: socket.socket, control: ControlServer) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(wake, selectors.EVENT_READ)
+            selector.register(control, selectors.EVENT_READ)
+            while not self._stop_signals:
+                for key, _ in selector.select(TICK_S):
+                    if key.fileobj is control:
+                        control.serve_one(self._on_command)
+                    else:
+                        _drain(wake)
+                self._tick()
+
+    def _tick(self) -> None:
+        now_s = time.monotonic()
+        for care in self._cares.values():
+            was_stopping = care.process.state is State.STOPPING
+            status = care.process.tick(now_s)
+            if status is not None:
+                self._on_exit(care, status, was_stopping, now_s)
+            if care.restart_at_s is not None and now_s >= care.restart_at_s:
+                care.process.restart_count += 1
+                self._start(care)
+
+    def _on_exit(self, care: _Care, status: int, was_stopping: bool, now_s: float) -> None:
+        self._remember_pids()
+        name = care.process.plan.name
+        if was_stopping:
+            if care.restart_after_stop:
+                care.restart_after_stop = False
+                care.restart_at_s = now_s
+            return
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        if not self.options.restart:
+            self._say(f"{name} ended with {how}; it stays down (--no-restart)")
+            return
+        if now_s - care.started_s >= STEADY_S:
+            care.restart_delay_s = RESTART_DELAY_S_MIN
+        self._say(f"{name} ended with {how}; starting it again")
+        care.restart_at_s = now_s + care.restart_delay_s
+        care.restart_delay_s = min(care.restart_delay_s * 2, RESTART_DELAY_S_MAX)
+
+    def _on_command(self, asked: dict[str, Any]) -> dict[str, Any]:
+        name = asked.get("command")
+        if name == "status":
+            return {"ok": True, "pid": os.getpid(), "nodes": self._states()}
+        if name == "down":
+            self._stop_signals = 1
+            return {"ok": True, "pid": os.getpid()}
+        care = self._cares.get(str(asked.get("node")))
+        if care is None:
+            return {"error": f"no node {asked.get('node')!r}: there is {', '.join(self._cares)}"}
+        before = care.process.pid
+        match name:
+            case "start":
+                if care.process.state is State.STOPPED:
+                    self._start(care)
+                elif care.process.state is State.STOPPING:
+                    care.restart_after_stop = True
+            case "stop":
+                care.restart_at_s = None
+                care.restart_after_stop = False
+                care.process.stop(time.monotonic())
+            case "restart":
+                care.restart_after_stop = care.process.state is not State.STOPPED
+                if care.restart_after_stop:
+                    care.process.stop(time.monotonic())
+                else:
+                    self._start(care)
+            case _:
+                return {"error": f"no command {name!r}"}
+        return {"ok": True, "pid": before}
+
+    def _states(self) -> list[dict[str, Any]]:
+        return [
+            {
+                **self._describe(care.process),
+                "state": care.process.state.value,
+                "restarts": care.process.restart_count,
+            }
+            for care in self._cares.values()
+        ]
+
+    def _on_stop_signal(self) -> None:
+        self._stop_signals += 1
+        if self._stop_signals > 1:
+            # The second Ctrl-C means: now.
+            for care in self._cares.values():
+                care.process.kill()
+
+    def _stop_all(self, wake: socket.socket) -> None:
+        for care in self._cares.values():
+            care.process.stop(time.monotonic())
+        while any(care.process.state is not State.STOPPED for care in self._cares.values()):
+            for care in self._cares.values():
+                status = care.process.tick(time.monotonic())
+                if status:
+                    self._say(f"{care.process.plan.name} did not stop cleanly: status {status}")
+            _wait(wake, TICK_S)
+        self._remember_pids()
+
+
+def _answers(process: NodeProcess) -> bool:
+    return answers(process.plan.port, process.plan.node_id)
+
+
+def _wait(wake: socket.socket, timeout_s: float) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(wake, selectors.EVENT_READ)
+        if selector.select(timeout_s):
+            _drain(wake)
+
+
+def _drain(wake: socket.socket) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while wake.recv(4096):
+            pass
+
+
+@contextlib.contextmanager
+def _control(layout: Layout) -> Iterator[ControlServer]:
+    control = ControlServer(layout)
+    try:
+        yield control
+    finally:
+        control.close()
+
+
+@contextlib.contextmanager
+def _signals(on_stop: Callable[[], None]) -> Iterator[socket.socket]:
+    """Wake the loop at the end of a child; count the signals that ask to stop."""
+    receiver, sender = socket.socketpair()
+    receiver.setblocking(False)
+    sender.setblocking(False)
+    stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in (*stopping, signal.SIGCHLD)}
+    for number in stopping:
+        signal.signal(number, lambda *_: on_stop())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    try:
+        yield receiver
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        receiver.close()
+        sender.close()
