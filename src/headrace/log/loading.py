@@ -9,6 +9,7 @@ Invariant: what comes out describes exactly the batches below the log end offset
 
 import re
 from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 from headrace.base.errors import CorruptionError
 from headrace.base.storage import Storage
@@ -17,12 +18,24 @@ from headrace.log.epochs import LeaderEpochs
 from headrace.log.producers import Producers
 from headrace.log.segment import Segment
 from headrace.log.transactions import apply_batch
+from headrace.log.txn_index import AbortedTransaction
 from headrace.wire.kafka.record_batch import BatchHeader
 
 STEP_BATCHES = 4096
 SNAPSHOT_NAME = re.compile(r"(\d{20})\.snapshot\Z")
 
 Steps = Generator[int, None, None]
+T = TypeVar("T")
+
+
+def run(steps: Generator[int, None, T]) -> T:
+    """All steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
 
 
 def load_epochs(
@@ -53,9 +66,12 @@ def load_epochs(
 
 
 def load_producers(
-    storage: Storage, folder: str, segments: list[Segment], log_end_offset: int
+    storage: Storage, folder: str, segments: list[Segment], log_end_offset: int, scanned_from: int
 ) -> Generator[int, None, Producers]:
-    """From the newest good snapshot, and the batches behind it."""
+    """From the newest good snapshot that is no newer than `scanned_from`, and the batches behind.
+
+    What was scanned is replayed whole: that rebuilds its transaction indexes too.
+    """
     producers = Producers()
     producers.end_offset = segments[0].base_offset
     for offset in snapshot_offsets(storage, folder):
@@ -63,26 +79,35 @@ def load_producers(
         entries = None
         if offset <= log_end_offset:
             entries = producer_snapshot.decode(storage.read_file(path))
-        if entries is not None:
+        if entries is None:
+            # Of batches that are gone, or damaged: it must never be believed later.
+            storage.remove(path)
+        elif offset <= scanned_from:
             producers.restore(entries, offset)
             break
-        # Of batches that are gone, or damaged: it must never be believed later.
-        storage.remove(path)
-    yield from replay(producers, segments, log_end_offset)
+    yield from _replay(producers, segments, log_end_offset)
     return producers
 
 
-def replay(producers: Producers, segments: list[Segment], log_end_offset: int) -> Steps:
+def _replay(producers: Producers, segments: list[Segment], log_end_offset: int) -> Steps:
     """Apply the batches from the producers' end offset up to the log's."""
     start = producers.end_offset
+    aborted: dict[int, list[AbortedTransaction]] = {}
     for count, (segment, position, header) in enumerate(batches_from(segments, start)):
-        if header.base_offset >= log_end_offset:
-            break
+        if header.base_offset < start:
+            # The snapshot was made in the midst of this batch: not one of ours, and applied.
+            continue
         if header.producer_id >= 0:
-            apply_batch(producers, segment, position, header)
+            completed = apply_batch(producers, segment, position, header)
+            if completed is not None and completed.is_aborted:
+                of_segment = aborted.setdefault(segment.base_offset, [])
+                of_segment.append(completed.aborted(producers))
         if count % STEP_BATCHES == 0:
             yield 0
     producers.end_offset = log_end_offset
+    for segment in segments:
+        if segment.base_offset >= start or segment.base_offset in aborted:
+            segment.replace_aborted(start, aborted.get(segment.base_offset, []))
 
 
 def batches_from(

@@ -16,59 +16,32 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError, HeadraceError, StorageError
+from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.storage import Buffer, FileRegion, Storage
-from headrace.log import checkpoints, producer_snapshot
+from headrace.log import checkpoints, producer_snapshot, retention, timestamps, trimming, txn_index
 from headrace.log.config import LogConfig
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.file_budget import FileBudget
 from headrace.log.flushing import Flusher
-from headrace.log.loading import load_epochs, load_producers, snapshot_path
+from headrace.log.loading import load_epochs, load_producers, run, snapshot_path
 from headrace.log.offset_index import RELATIVE_OFFSET_MAX
+from headrace.log.outcomes import LogSlice, OffsetOutOfRange, Staged, TimestampOffset
 from headrace.log.producers import OK, Producers, SequencedBatch
 from headrace.log.recovery import Folder, Recovered, recover
 from headrace.log.segment import Mark, Segment
-from headrace.log.transactions import apply_control
+from headrace.log.transactions import CompletedTransaction, apply_control
+from headrace.log.txn_index import AbortedTransaction
 from headrace.log.window import complete_window
-from headrace.wire.kafka.record_batch import BatchHeader, read_header, stamp, stamp_append_time
+from headrace.wire.kafka.record_batch import (
+    CONTROL_BIT,
+    BatchHeader,
+    read_header,
+    stamp,
+    stamp_append_time,
+)
 
 
-class OffsetOutOfRange(HeadraceError):
-    """The offset asked for is below the log's start or behind its end."""
-
-    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
-        super().__init__(f"offset {offset} is not in [{log_start_offset}, {log_end_offset}]")
-        self.offset = offset
-
-
-class Staged:
-    """What became of a batch. With `error` set it was not taken."""
-
-    __slots__ = ("append_time_ms", "base_offset", "duplicate", "error", "last_offset")
-
-    def __init__(
-        self,
-        base_offset: int,
-        last_offset: int,
-        append_time_ms: int = -1,
-        duplicate: bool = False,
-        error: int = 0,
-    ) -> None:
-        self.base_offset = base_offset
-        self.last_offset = last_offset
-        self.append_time_ms = append_time_ms
-        self.duplicate = duplicate
-        self.error = error
-
-
-class LogSlice:
-    """Whole batches to send; `region` is None where there is nothing to read yet."""
-
-    __slots__ = ("first_batch_offset", "region")
-
-    def __init__(self, region: FileRegion | None, first_batch_offset: int) -> None:
-        self.region = region
-        self.first_batch_offset = first_batch_offset
+__all__ = ["LogSlice", "OffsetOutOfRange", "PartitionLog", "Staged", "TimestampOffset"]
 
 
 class PartitionLog:
@@ -102,6 +75,10 @@ class PartitionLog:
         self.log_end_offset = recovered.log_end_offset
         self.failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], None] | None = None
+        self.before_cut: Callable[[], None] | None = None
+        """Called when the recovery point has gone back and must be on disk before bytes go."""
+        self.doomed: list[tuple[int, str]] = []
+        """Files with the suffix `.deleted`, and when they may be removed."""
         self.flusher = Flusher(self, min(recovery_point, self.log_end_offset))
         self._bases = [segment.base_offset for segment in self.segments]
         self._active = self.segments[-1]
@@ -111,6 +88,9 @@ class PartitionLog:
         self._marks: list[Mark] = []
         self._filled_bytes = self._active.size
         self._epoch = epochs.latest
+        self._completed: list[CompletedTransaction] = []
+        """Transactions that have ended with a marker that the high watermark may not cover."""
+        self._unsaved_aborted: list[AbortedTransaction] = []
         self.set_config(config)
 
     def set_config(self, config: LogConfig) -> None:
@@ -138,25 +118,21 @@ class PartitionLog:
         log_start_offset: int = 0,
     ) -> "PartitionLog":
         """Open or create, all steps at once."""
-        steps = cls.opening(
-            storage,
-            path,
-            topic,
-            partition,
-            config,
-            clock,
-            topic_id=topic_id,
-            files=files,
-            clean=clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
+        return run(
+            cls.opening(
+                storage,
+                path,
+                topic,
+                partition,
+                config,
+                clock,
+                topic_id=topic_id,
+                files=files,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+            )
         )
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                opened: PartitionLog = stop.value
-                return opened
 
     @classmethod
     def opening(
@@ -183,9 +159,10 @@ class PartitionLog:
             folder, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
         )
         segments = recovered.segments
-        scanned_from = recovered.log_end_offset if clean else recovery_point
+        end_offset = recovered.log_end_offset
+        scanned_from = end_offset if clean else recovered.scanned_from
         epochs = yield from load_epochs(storage, path, segments, scanned_from)
-        producers = yield from load_producers(storage, path, segments, recovered.log_end_offset)
+        producers = yield from load_producers(storage, path, segments, end_offset, scanned_from)
         return cls(
             path,
             topic,
@@ -215,7 +192,7 @@ class PartitionLog:
             raise self.failure
         delta = header.last_offset_delta
         has_producer = header.producer_id >= 0
-        if has_producer and not header.attributes & 0x20:
+        if has_producer and not header.attributes & CONTROL_BIT:
             verdict = self.producers.check(header)
             if verdict is not OK:
                 refused = self._refuse(header, verdict)
@@ -267,6 +244,8 @@ class PartitionLog:
         self._buffers = []
         self._marks = []
         self.log_end_offset = self._next_offset
+        if self._unsaved_aborted:
+            self._save_aborted()
 
     def append(self, batch: bytearray, leader_epoch: int, now_ms: int) -> Staged:
         """Stage and commit one batch."""
@@ -323,10 +302,22 @@ class PartitionLog:
     def _note_producer(
         self, view: memoryview, header: BatchHeader, base_offset: int, timestamp_ms: int
     ) -> None:
-        if header.is_control:
-            apply_control(self.producers, view, header)
-        else:
+        if not header.attributes & CONTROL_BIT:
             self.producers.update(header, base_offset, timestamp_ms)
+            return
+        completed = apply_control(self.producers, view, header, base_offset)
+        if completed is not None:
+            self._completed.append(completed)
+            if completed.is_aborted:
+                self._unsaved_aborted.append(completed.aborted(self.producers))
+
+    def _save_aborted(self) -> None:
+        aborted, self._unsaved_aborted = self._unsaved_aborted, []
+        try:
+            self._active.add_aborted(aborted)
+        except StorageError as error:
+            self.fail(error)
+            raise
 
     # -- rolling -----------------------------------------------------------------------------
 
@@ -486,8 +477,135 @@ class PartitionLog:
         return sum(segment.size for segment in self.segments)
 
     def last_stable_offset(self, high_watermark: int) -> int:
+        """The first offset of the oldest transaction that is open, or ended above `high_watermark`."""
         unstable = self.producers.first_unstable_offset()
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        stable = high_watermark if unstable is None else min(unstable, high_watermark)
+        if self._completed:
+            self._completed = [t for t in self._completed if t.last_offset >= high_watermark]
+            stable = min([stable, *(t.first_offset for t in self._completed)])
+        return stable
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those with records in [start, end): what a read_committed reader must leave out."""
+        found: list[AbortedTransaction] = []
+        first = max(bisect_right(self._bases, start_offset) - 1, 0)
+        for segment in self.segments[first:]:
+            some, is_complete = txn_index.touching(segment.aborted(), start_offset, end_offset)
+            found += some
+            if is_complete:
+                break
+        return found
+
+    # -- finding by time ---------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampOffset | None:
+        """The first record at or after the time, below `end_offset`."""
+        return timestamps.find_timestamp(
+            self.segments, timestamp_ms, self.log_start_offset, end_offset
+        )
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        return timestamps.find_largest(self.segments)
+
+    # -- trimming ----------------------------------------------------------------------------
+
+    def delete_records(self, before_offset: int) -> int:
+        """The log starts at `before_offset` from now on; the new log start offset.
+
+        Segments wholly below go with the next `retain`.
+        """
+        if before_offset > self.log_end_offset:
+            raise OffsetOutOfRange(before_offset, self.log_start_offset, self.log_end_offset)
+        if before_offset > self.log_start_offset:
+            self.log_start_offset = before_offset
+            if self.epochs.truncate_from_start(before_offset):
+                self._save_epochs()
+        return self.log_start_offset
+
+    def retain(self, now_ms: int, high_watermark: int) -> int:
+        """Delete the segments that are too old or too many; how many went."""
+        if self.failure is not None:
+            return 0
+        count = retention.deletable_count(self, now_ms, high_watermark)
+        if count == 0:
+            return 0
+        if count == len(self.segments):
+            self.roll()
+        gone = self.segments[:count]
+        del self.segments[:count]
+        del self._bases[:count]
+        self.delete_records(max(self.log_start_offset, self._bases[0]))
+        self._discard(gone, now_ms)
+        return count
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget all batches from the one that holds `offset` on."""
+        self.commit()
+        if offset >= self.log_end_offset:
+            return
+        if offset <= self.log_start_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._lower_recovery_point(offset)
+        gone: list[Segment] = []
+        while self._bases[-1] > offset:
+            self._bases.pop()
+            gone.append(self.segments.pop())
+        self._discard(gone, self.clock.now_ms())
+        self._active = active = self.segments[-1]
+        try:
+            active.truncate(active.locate(offset)[0], offset)
+            self.files.storage.sync_now(active.log.get())
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self._settle_at(active.last_offset() + 1)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything; the next batch gets `offset`."""
+        self.commit()
+        self._lower_recovery_point(offset)
+        gone, self.segments[:], self._bases[:] = self.segments[::-1], [], []
+        self._discard(gone, self.clock.now_ms())
+        self.log_start_offset = offset
+        self._begin_segment(offset)
+        self._settle_at(offset)
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """The point goes back on disk before bytes go: a crash between must not look like loss."""
+        self.flusher.lower(offset)
+        if self.before_cut is not None:
+            self.before_cut()
+
+    def _settle_at(self, end_offset: int) -> None:
+        """After a cut: everything that is known agrees on the new end."""
+        self.log_end_offset = self._next_offset = end_offset
+        self._filled_bytes = self._active.size
+        self.flusher.lower(end_offset)
+        self._completed = []
+        if self.epochs.truncate_from_end(end_offset):
+            self._save_epochs()
+        self._epoch = self.epochs.latest
+        self.producers = run(
+            load_producers(self.files.storage, self.path, self.segments, end_offset, end_offset)
+        )
+
+    def _discard(self, segments: list[Segment], now_ms: int) -> None:
+        try:
+            for segment in segments:
+                trimming.discard(self, segment, now_ms)
+        except StorageError as error:
+            self.fail(error)
+            raise
+
+    def sweep(self, now_ms: int) -> int:
+        """Remove files deleted `file.delete.delay.ms` ago."""
+        return trimming.sweep(self, now_ms)
+
+    def expire_producers(self, now_ms: int) -> int:
+        return self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+
+    # -- the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
         """Flush and leave files with which the next opening needs no scan."""

@@ -12,9 +12,9 @@ The state covers exactly the offsets below `end_offset`.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from headrace.wire.kafka.record_batch import BatchHeader
+from headrace.wire.kafka.record_batch import TRANSACTIONAL_BIT, BatchHeader
 
 WINDOW_BATCHES = 5
 SEQUENCE_MAX = (1 << 31) - 1
@@ -26,9 +26,8 @@ OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 INVALID_PRODUCER_EPOCH = 47
 
 
-@dataclass(frozen=True, slots=True)
-class SequencedBatch:
-    """A batch as the window remembers it."""
+class SequencedBatch(NamedTuple):
+    """A batch as the window remembers it. A tuple, because one is made for every batch."""
 
     first_sequence: int
     last_sequence: int
@@ -122,7 +121,7 @@ class Producers:
             )
         )
         entry.last_timestamp_ms = timestamp_ms
-        if header.is_transactional and entry.transaction_first_offset < 0:
+        if header.attributes & TRANSACTIONAL_BIT and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = base_offset
             self.ongoing[producer_id] = base_offset
 
@@ -144,7 +143,7 @@ class Producers:
         return first_offset
 
     def first_unstable_offset(self) -> int | None:
-        return min(self.ongoing.values()) if self.ongoing else None
+        return next(iter(self.ongoing.values()), None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget who was silent for too long and has no open transaction; how many."""

@@ -43,6 +43,8 @@ class Recovered:
 
     segments: list[Segment] = field(default_factory=list)
     log_end_offset: int = 0
+    scanned_from: int = 0
+    """Base offset of the first segment that was read whole."""
     scanned_bytes: int = 0
     cut_bytes: int = 0
     dropped_segments: int = 0
@@ -120,6 +122,7 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
     for slot, segment in enumerate(segments):
         if segment.base_offset <= recovery_point:
             first = slot
+    recovered.scanned_from = segments[first].base_offset
     slot = first
     while slot < len(segments):
         segment = segments[slot]

@@ -17,11 +17,12 @@ from collections.abc import Iterator
 
 from headrace.base.errors import CorruptionError
 from headrace.base.storage import Buffer, Storage
-from headrace.log import offset_index, time_index
+from headrace.log import offset_index, time_index, txn_index
 from headrace.log.batches import header_at, walk
 from headrace.log.file_budget import FileBudget, LazyFile
 from headrace.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from headrace.log.time_index import TimeIndex
+from headrace.log.txn_index import AbortedTransaction
 from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
 
 NO_TIMESTAMP = -1
@@ -36,6 +37,7 @@ def stem_of(folder: str, base_offset: int) -> str:
 
 class Segment:
     __slots__ = (
+        "_aborted",
         "_bytes_since_entry",
         "_entries_max",
         "_files",
@@ -86,6 +88,7 @@ class Segment:
         self._entries_max = index_bytes_max // offset_index.ENTRY_BYTES
         self._time_entries_max = index_bytes_max // time_index.ENTRY_BYTES
         self._bytes_since_entry = 0
+        self._aborted: list[AbortedTransaction] | None = [] if size == 0 else None
         self._index: OffsetIndex | None = OffsetIndex(base_offset) if size == 0 else None
         self._time_index: TimeIndex | None = TimeIndex(base_offset) if size == 0 else None
 
@@ -387,6 +390,35 @@ class Segment:
     @property
     def has_indexes(self) -> bool:
         return self._index is not None
+
+    # -- aborted transactions ------------------------------------------------------------------
+
+    def aborted(self) -> list[AbortedTransaction]:
+        """Those whose marker is in this segment."""
+        if self._aborted is None:
+            decoded = txn_index.decode(self._read(txn_index.SUFFIX))
+            if decoded is None:
+                path = self.stem + txn_index.SUFFIX
+                raise CorruptionError(path, 0, "not a transaction index; it is rebuilt on recovery")
+            self._aborted = decoded
+        return self._aborted
+
+    def add_aborted(self, transactions: list[AbortedTransaction]) -> None:
+        self.aborted().extend(transactions)
+        file = self.storage.open(self.stem + txn_index.SUFFIX, create=True)
+        file.write([txn_index.encode(transactions)])
+        file.close()
+
+    def replace_aborted(self, start_offset: int, transactions: list[AbortedTransaction]) -> None:
+        """The transactions that ended at or behind `start_offset`, as the log tells."""
+        stored = txn_index.decode(self._read(txn_index.SUFFIX)) or []
+        kept = [entry for entry in stored if entry.last_offset < start_offset]
+        self._aborted = kept + transactions
+        if self._aborted != stored:
+            content = txn_index.encode(self._aborted)
+            self.storage.replace_file(self.stem + txn_index.SUFFIX, content, sync=False)
+
+    # -- cutting -------------------------------------------------------------------------------
 
     def truncate(self, position: int, offset: int) -> None:
         """Cut the file at a boundary; `offset` is the first one gone."""

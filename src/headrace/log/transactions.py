@@ -13,6 +13,7 @@ from struct import error as StructError
 
 from headrace.log.producers import NO_OFFSET, Producers
 from headrace.log.segment import Segment
+from headrace.log.txn_index import AbortedTransaction
 from headrace.wire.kafka.record_batch import BatchHeader
 from headrace.wire.kafka.records import read_records
 
@@ -34,6 +35,12 @@ class CompletedTransaction:
     last_offset: int
     """Of the marker."""
     is_aborted: bool
+
+    def aborted(self, producers: Producers) -> AbortedTransaction:
+        """The entry for the transaction index, given the producers after the marker."""
+        unstable = producers.first_unstable_offset()
+        stable = self.last_offset + 1 if unstable is None else unstable
+        return AbortedTransaction(self.producer_id, self.first_offset, self.last_offset, stable)
 
 
 def read_marker(batch: bytes | bytearray | memoryview) -> Marker | None:
@@ -57,11 +64,15 @@ def apply_batch(
     if not header.is_control:
         producers.update(header, header.base_offset, header.max_timestamp)
         return None
-    return apply_control(producers, segment.log.get().read(position, header.size_bytes), header)
+    batch = segment.log.get().read(position, header.size_bytes)
+    return apply_control(producers, batch, header, header.base_offset)
 
 
 def apply_control(
-    producers: Producers, batch: bytes | bytearray | memoryview, header: BatchHeader
+    producers: Producers,
+    batch: bytes | bytearray | memoryview,
+    header: BatchHeader,
+    base_offset: int,
 ) -> CompletedTransaction | None:
     marker = read_marker(batch)
     if marker is None:
@@ -74,6 +85,5 @@ def apply_control(
     )
     if first_offset == NO_OFFSET:
         return None
-    return CompletedTransaction(
-        header.producer_id, first_offset, header.last_offset, marker.is_abort
-    )
+    last_offset = base_offset + header.last_offset_delta
+    return CompletedTransaction(header.producer_id, first_offset, last_offset, marker.is_abort)

@@ -1,0 +1,417 @@
+"""A disk in memory that forgets what was never synced, and fails when asked to.
+
+Owns: a tree of directories and files with, for each, the operations since its last sync.
+A `crash` keeps a random prefix of those, the last one torn at any byte, perhaps followed by
+zeros; a `kill` keeps them all (the page cache outlives a process). Faults are planned
+with `plan`.
+
+Invariants: what was synced is there after a crash, byte for byte; a name or a rename only
+after `sync_directory`; a handle from before a crash refuses all work.
+"""
+
+import errno
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from headrace.base.errors import StorageError
+from headrace.base.storage import Buffer, File
+
+Write = tuple[int, bytes]
+"""Position and bytes; a truncation has its size and no bytes, marked by `_Cut`."""
+
+
+class _Cut(bytes):
+    """Marks a truncation among the operations of a file."""
+
+
+@dataclass(eq=False, slots=True)
+class _Inode:
+    data: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[Write] = field(default_factory=list)
+    settled_count: int = 0
+    """Operations that have left `pending`, since the beginning."""
+    modified_ms: int = 0
+
+    def write(self, position: int, content: bytes) -> None:
+        _apply(self.data, position, content)
+        self.pending.append((position, content))
+
+    @property
+    def written_count(self) -> int:
+        return self.settled_count + len(self.pending)
+
+    def sync(self, count: int) -> None:
+        """Make the oldest `count` pending operations durable."""
+        for position, content in self.pending[:count]:
+            _apply(self.durable, position, content)
+        self.forget(count)
+
+    def forget(self, count: int) -> None:
+        self.settled_count += len(self.pending[:count])
+        del self.pending[:count]
+
+    def crash(self, rng: random.Random, tear: bool) -> None:
+        kept = rng.randint(0, len(self.pending))
+        torn = self.pending[kept] if tear and kept < len(self.pending) else None
+        self.sync(kept)
+        if torn is not None and not isinstance(torn[1], _Cut):
+            position, content = torn
+            size = rng.randint(0, len(content))
+            _apply(self.durable, position, content[:size])
+            if rng.random() < 0.3:
+                _apply(self.durable, position + size, bytes(len(content) - size))
+        self.pending.clear()
+        self.data = bytearray(self.durable)
+
+
+def _apply(data: bytearray, position: int, content: bytes) -> None:
+    if isinstance(content, _Cut):
+        del data[position:]
+        data.extend(bytes(position - len(data)))
+        return
+    if position > len(data):
+        data.extend(bytes(position - len(data)))
+    data[position : position + len(content)] = content
+
+
+@dataclass(eq=False, slots=True)
+class _Directory:
+    entries: "dict[str, _Inode | _Directory]" = field(default_factory=dict)
+    durable: "dict[str, _Inode | _Directory]" = field(default_factory=dict)
+    pending: "list[dict[str, _Inode | _Directory | None]]" = field(default_factory=list)
+    """Each operation: names that change together, None for one that goes."""
+
+    def change(self, names: "dict[str, _Inode | _Directory | None]") -> None:
+        _rename(self.entries, names)
+        self.pending.append(names)
+
+    def sync(self) -> None:
+        for names in self.pending:
+            _rename(self.durable, names)
+        self.pending.clear()
+
+    def crash(self, rng: random.Random, tear: bool) -> None:
+        del self.pending[rng.randint(0, len(self.pending)) :]
+        self.sync()
+        self.entries = dict(self.durable)
+        for entry in self.entries.values():
+            entry.crash(rng, tear)
+
+
+def _rename(
+    entries: "dict[str, _Inode | _Directory]", names: "dict[str, _Inode | _Directory | None]"
+) -> None:
+    for name, entry in names.items():
+        if entry is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = entry
+
+
+@dataclass(slots=True)
+class Fault:
+    """The `countdown`-th operation of `kind` on a path with `path_part` fails, once or for ever."""
+
+    kind: str
+    """write, read, sync, open, rename, remove, sync_directory"""
+    code: int = errno.EIO
+    countdown: int = 1
+    path_part: str = ""
+    is_sticky: bool = False
+    fired_count: int = 0
+
+    def strikes(self, kind: str, path: str) -> bool:
+        if kind != self.kind or self.path_part not in path or self.countdown <= 0:
+            return False
+        self.countdown -= 1
+        if self.countdown > 0:
+            return False
+        self.fired_count += 1
+        if self.is_sticky:
+            self.countdown = 1
+        return True
+
+
+class SimulatedFile:
+    def __init__(self, disk: "SimulatedDisk", path: str, inode: _Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode = inode
+        self._life = disk.life
+        self._closed = False
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def size(self) -> int:
+        return len(self._inode.data)
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        self._use("write")
+        content = b"".join(buffers)
+        self._disk.take_room(self._path, len(content))
+        self._put(len(self._inode.data), content)
+
+    def write_at(self, position: int, buffer: Buffer) -> None:
+        self._use("write")
+        self._put(position, bytes(buffer))
+
+    def read(self, position: int, length: int) -> bytes:
+        self._use("read")
+        return bytes(self._inode.data[position : position + length])
+
+    def truncate(self, size: int) -> None:
+        self._use("write")
+        self._put(size, _Cut())
+
+    def preallocate(self, size: int) -> None:
+        self._use("write")
+        self._disk.take_room(self._path, max(0, size - self.size()), keep=False)
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "a simulated file has no descriptor")
+
+    def close(self) -> None:
+        self._closed = True
+
+    @property
+    def inode(self) -> _Inode:
+        return self._inode
+
+    def _put(self, position: int, content: bytes) -> None:
+        self._inode.write(position, content)
+        self._inode.modified_ms = self._disk.now_ms
+
+    def _use(self, kind: str) -> None:
+        assert not self._closed, f"{self._path} is closed"
+        assert self._life == self._disk.life, f"{self._path} was opened before a crash"
+        self._disk.strike(kind, self._path)
+
+
+class SimulatedDisk:
+    """`base.storage.Storage` in memory."""
+
+    def __init__(self, *, capacity_bytes: int | None = None, defer_syncs: bool = False) -> None:
+        self.life = 0
+        self.now_ms = 0
+        self.capacity_bytes = capacity_bytes
+        self.defer_syncs = defer_syncs
+        self.sync_count = 0
+        self.directory_sync_count = 0
+        self.write_count = 0
+        self._faults: list[Fault] = []
+        self._root = _Directory()
+        self._deferred: list[tuple[SimulatedFile, int, Callable[[StorageError | None], None]]] = []
+
+    # -- what a test does ----------------------------------------------------------------------
+
+    def plan(self, fault: Fault) -> Fault:
+        self._faults.append(fault)
+        return fault
+
+    def heal(self) -> None:
+        self._faults.clear()
+
+    def crash(self, rng: random.Random, *, tear: bool = True) -> None:
+        """Power loss. Waiting syncs never complete."""
+        self.kill()
+        self._root.crash(rng, tear)
+
+    def kill(self) -> None:
+        """The process ends, the system lives on."""
+        self.life += 1
+        self._deferred.clear()
+
+    def complete_syncs(self, count: int | None = None) -> int:
+        """Complete the oldest deferred syncs; how many did."""
+        due = self._deferred[:count]
+        del self._deferred[: len(due)]
+        for file, written_count, on_done in due:
+            on_done(self._sync(file, written_count))
+        return len(due)
+
+    def tree(self) -> dict[str, bytes]:
+        """All files by path."""
+        found: dict[str, bytes] = {}
+
+        def visit(path: str, directory: _Directory) -> None:
+            for name, entry in directory.entries.items():
+                if isinstance(entry, _Directory):
+                    visit(f"{path}/{name}", entry)
+                else:
+                    found[f"{path}/{name}"] = bytes(entry.data)
+
+        visit("", self._root)
+        return found
+
+    def overwrite(self, path: str, content: bytes) -> None:
+        """Damage a file as bit rot would, durably."""
+        inode = self._inode(path)
+        inode.pending.clear()
+        inode.data = bytearray(content)
+        inode.durable = bytearray(content)
+
+    def strike(self, kind: str, path: str) -> None:
+        self.write_count += kind == "write"
+        for fault in self._faults:
+            if fault.strikes(kind, path):
+                raise StorageError(path, OSError(fault.code, os.strerror(fault.code)))
+
+    def take_room(self, path: str, size: int, *, keep: bool = True) -> None:
+        if self.capacity_bytes is None:
+            return
+        if size > self.capacity_bytes:
+            raise StorageError(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        if keep:
+            self.capacity_bytes -= size
+
+    # -- Storage -------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> SimulatedFile:
+        self.strike("open", path)
+        directory, name = self._parent(path)
+        entry = directory.entries.get(name)
+        if entry is None:
+            if not create or read_only:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            entry = _Inode(modified_ms=self.now_ms)
+            directory.change({name: entry})
+        if not isinstance(entry, _Inode):
+            raise StorageError(path, OSError(errno.EISDIR, "is a directory"))
+        return SimulatedFile(self, path, entry)
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def size(self, path: str) -> int:
+        return len(self._inode(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
+
+    def list(self, path: str) -> list[str]:
+        return sorted(self._directory(path).entries)
+
+    def is_directory(self, path: str) -> bool:
+        return isinstance(self._find(path), _Directory)
+
+    def make_directory(self, path: str) -> None:
+        directory = self._root
+        for name in _parts(path):
+            entry = directory.entries.get(name)
+            if entry is None:
+                entry = _Directory()
+                directory.change({name: entry})
+            if not isinstance(entry, _Directory):
+                raise StorageError(path, OSError(errno.ENOTDIR, "not a directory"))
+            directory = entry
+
+    def remove(self, path: str) -> None:
+        self.strike("remove", path)
+        directory, name = self._parent(path)
+        self._inode(path)
+        directory.change({name: None})
+
+    def remove_directory(self, path: str) -> None:
+        self.strike("remove", path)
+        self._directory(path)
+        directory, name = self._parent(path)
+        directory.change({name: None})
+
+    def rename(self, source: str, target: str) -> None:
+        self.strike("rename", source)
+        entry = self._find(source)
+        if entry is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
+        from_directory, from_name = self._parent(source)
+        to_directory, to_name = self._parent(target)
+        assert from_directory is to_directory, "renames across directories are not simulated"
+        from_directory.change({from_name: None, to_name: entry})
+
+    def read_file(self, path: str) -> bytes:
+        self.strike("read", path)
+        return bytes(self._inode(path).data)
+
+    def replace_file(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True)
+        file.truncate(0)
+        file.write([content])
+        if sync:
+            self.sync_now(file)
+        self.rename(temporary, path)
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def sync(self, file: File, on_done: Callable[[StorageError | None], None]) -> None:
+        assert isinstance(file, SimulatedFile)
+        written_count = file.inode.written_count
+        if self.defer_syncs:
+            self._deferred.append((file, written_count, on_done))
+        else:
+            on_done(self._sync(file, written_count))
+
+    def sync_now(self, file: File) -> None:
+        assert isinstance(file, SimulatedFile)
+        error = self._sync(file, file.inode.written_count)
+        if error is not None:
+            raise error
+
+    def sync_directory(self, path: str) -> None:
+        self.strike("sync_directory", path)
+        self.directory_sync_count += 1
+        self._directory(path).sync()
+
+    def free_bytes(self, path: str) -> int:
+        self._directory(path)
+        return 1 << 40 if self.capacity_bytes is None else self.capacity_bytes
+
+    # -- the tree ------------------------------------------------------------------------------
+
+    def _sync(self, file: SimulatedFile, written_count: int) -> StorageError | None:
+        self.sync_count += 1
+        count = max(0, written_count - file.inode.settled_count)
+        try:
+            self.strike("sync", file.path)
+        except StorageError as error:
+            # The pages are marked clean and lost, as Linux does: no later sync brings them back.
+            file.inode.forget(count)
+            return error
+        file.inode.sync(count)
+        return None
+
+    def _find(self, path: str) -> _Inode | _Directory | None:
+        entry: _Inode | _Directory | None = self._root
+        for name in _parts(path):
+            if not isinstance(entry, _Directory):
+                return None
+            entry = entry.entries.get(name)
+        return entry
+
+    def _directory(self, path: str) -> _Directory:
+        entry = self._find(path)
+        if not isinstance(entry, _Directory):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+        return entry
+
+    def _inode(self, path: str) -> _Inode:
+        entry = self._find(path)
+        if not isinstance(entry, _Inode):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return entry
+
+    def _parent(self, path: str) -> tuple[_Directory, str]:
+        parent, _, name = path.rpartition("/")
+        return self._directory(parent), name
+
+
+def _parts(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
