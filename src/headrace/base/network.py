@@ -44,6 +44,11 @@ class Session(Protocol):
         """False while the session wants no further frame (too many in flight)."""
         ...
 
+    @property
+    def busy(self) -> bool:
+        """True while an answer is owed."""
+        ...
+
     def on_frame(self, frame: memoryview) -> None:
         """One whole frame, without its size. Writable, valid until `on_read_end` returns.
 

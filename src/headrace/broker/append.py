@@ -17,17 +17,20 @@ from crc32c import crc32c
 from headrace.base.topic_config import TopicConfig
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.record_batch import HEADER, HEADER_BYTES
+from headrace.wire.kafka.record_batch import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+)
 from headrace.wire.kafka.records import InvalidRecord, recompress, validate_records
 
-Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-
-_CODEC_MASK = 0x07
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_LOG_OVERHEAD_BYTES = 12
-_CRC_COVERS_FROM = 21
-_MAGIC_AT = 16
 _ZSTD_SINCE_VERSION = 7
 
 
@@ -42,57 +45,44 @@ class BatchRefused(Exception):
 
 def check_batch(
     records: memoryview, config: TopicConfig, version: int, transactional: bool, now_ms: int
-) -> Header:
+) -> BatchHeader:
     """The batch's header, if it may be stored as it is."""
     size = len(records)
     if size < HEADER_BYTES:
         raise _too_short(records)
-    header: Header = HEADER.unpack_from(records)
-    (
-        base_offset,
-        batch_length,
-        _,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
-    ) = header
-    if magic != 2:
-        raise _wrong_magic(magic)
-    if batch_length + _LOG_OVERHEAD_BYTES != size:
-        raise _wrong_length(batch_length, size)
+    header = BatchHeader(*HEADER.unpack_from(records))
+    if header.magic != MAGIC:
+        raise _wrong_magic(header.magic)
+    if header.batch_length + LENGTH_OVERHEAD_BYTES != size:
+        raise _wrong_length(header.batch_length, size)
     if size > config.max_message_bytes:
         raise BatchRefused(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"The batch has {size} bytes; the topic's max.message.bytes is "
             f"{config.max_message_bytes}.",
         )
-    if crc32c(records[_CRC_COVERS_FROM:]) != crc:
+    if crc32c(records[ATTRIBUTES_AT:]) != header.crc:
         raise BatchRefused(ErrorCode.CORRUPT_MESSAGE, "The batch's CRC-32C does not match.")
-    if record_count <= 0 or last_offset_delta != record_count - 1 or base_offset != 0:
+    record_count = header.record_count
+    if record_count <= 0 or header.last_offset_delta != record_count - 1 or header.base_offset != 0:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            f"Base offset {base_offset}, last offset delta {last_offset_delta} and record count "
-            f"{record_count} do not fit a produced batch.",
+            f"Base offset {header.base_offset}, last offset delta {header.last_offset_delta} and "
+            f"record count {record_count} do not fit a produced batch.",
         )
-    if attributes & (_CONTROL | _TRANSACTIONAL):
+    attributes = header.attributes
+    if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         _check_special(attributes, transactional)
-    codec = attributes & _CODEC_MASK
-    if codec:
-        _check_codec(codec, version)
-    if producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0):
+    if attributes & COMPRESSION_MASK:
+        _check_codec(attributes & COMPRESSION_MASK, version)
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            f"Producer id {producer_id} with sequence {base_sequence} and epoch {producer_epoch}.",
+            f"Producer id {header.producer_id} with sequence {header.base_sequence} and epoch "
+            f"{header.producer_epoch}.",
         )
     if not config.log_append_time:
-        _check_timestamps(base_timestamp, max_timestamp, config, now_ms)
+        _check_timestamps(header.base_timestamp, header.max_timestamp, config, now_ms)
     return header
 
 
@@ -106,12 +96,12 @@ def check_records(records: memoryview, config: TopicConfig, validate: bool) -> N
         raise BatchRefused(ErrorCode.INVALID_RECORD, str(error)) from error
 
 
-def maybe_recompress(records: memoryview, header: Header, config: TopicConfig) -> memoryview:
+def maybe_recompress(records: memoryview, header: BatchHeader, config: TopicConfig) -> memoryview:
     """The same batch in the topic's codec; the very same bytes where it has that codec."""
     if config.compression_type == "producer":
         return records
     codec, level = _wanted_codec(config)
-    if header[5] & _CODEC_MASK == codec:
+    if header.attributes & COMPRESSION_MASK == codec:
         return records
     try:
         return memoryview(recompress(records, codec, level))
@@ -134,8 +124,8 @@ def _wanted_codec(config: TopicConfig) -> tuple[Compression, int | None]:
 
 
 def _too_short(records: memoryview) -> BatchRefused:
-    if len(records) > _MAGIC_AT and records[_MAGIC_AT] in (0, 1):
-        return _wrong_magic(records[_MAGIC_AT])
+    if len(records) > MAGIC_AT and records[MAGIC_AT] in (0, 1):
+        return _wrong_magic(records[MAGIC_AT])
     return BatchRefused(
         ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are too few for a record batch."
     )
@@ -150,17 +140,17 @@ def _wrong_magic(magic: int) -> BatchRefused:
 
 
 def _wrong_length(batch_length: int, size: int) -> BatchRefused:
-    if batch_length + _LOG_OVERHEAD_BYTES < HEADER_BYTES:
+    if batch_length + LENGTH_OVERHEAD_BYTES < HEADER_BYTES:
         return BatchRefused(ErrorCode.CORRUPT_MESSAGE, f"Batch length {batch_length} is too small.")
     return BatchRefused(
         ErrorCode.INVALID_RECORD,
         f"Exactly one whole batch is expected per partition; it says "
-        f"{batch_length + _LOG_OVERHEAD_BYTES} bytes and {size} came.",
+        f"{batch_length + LENGTH_OVERHEAD_BYTES} bytes and {size} came.",
     )
 
 
 def _check_special(attributes: int, transactional: bool) -> None:
-    if attributes & _CONTROL:
+    if attributes & CONTROL_BIT:
         raise BatchRefused(ErrorCode.INVALID_RECORD, "Clients may not write control batches.")
     if not transactional:
         raise BatchRefused(

@@ -13,8 +13,8 @@ there are never more than `slots_max` sessions: the least recently used gives wa
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from random import Random
 
+from headrace.base.randomness import Random
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import FetchFrame
 

@@ -9,8 +9,8 @@ from collections import Counter
 class BrokerMetrics:
     __slots__ = (
         "handler_failures",
-        "loop_stalls",
         "loop_stall_ms_max",
+        "loop_stalls",
         "requests",
         "storage_errors",
     )

@@ -60,7 +60,7 @@ class PartitionOffsetsLog:
             return
         offset = target.log.log_start_offset
         while offset < target.high_watermark:
-            region = target.log.read(offset, _READ_BYTES, target.high_watermark)
+            region = target.log.read(offset, _READ_BYTES, target.high_watermark).region
             if region is None:
                 return
             data = memoryview(region.file.read(region.position, region.length))

@@ -17,9 +17,9 @@ from typing import Protocol
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.topic_config import TopicConfig
-from headrace.broker.append import Header
 from headrace.log.partition_log import PartitionLog, Staged
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.record_batch import BatchHeader
 
 
 class Waiter(Protocol):
@@ -87,11 +87,14 @@ class Partition:
 
     # -- writing -----------------------------------------------------------------------
 
-    def stage(self, batch: memoryview, header: Header, now_ms: int) -> Staged:
+    def stage(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Staged:
         """Queue one checked batch. The bytes must stay as they are until `commit`."""
-        staged = self.log.stage(batch, header, self.leader_epoch, now_ms)
         self.staged_bytes += len(batch)
-        return staged
+        try:
+            return self.log.stage(batch, header, self.leader_epoch, now_ms)
+        except StorageError as error:  # it had to roll first, and could not
+            self.fail(error)
+            return Staged(-1, -1, error=int(self.error))
 
     def commit(self) -> None:
         """Write what is staged. A failure shows in `error`, not as an exception."""

@@ -4,9 +4,10 @@ Invariants: an id is handed out once, ever: a block is taken from only after it 
 the metadata log, and what is left of it dies with the process.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from headrace.base.promise import Promise
+from headrace.cluster.brokers import ANY_EPOCH
 from headrace.wire.kafka.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -16,16 +17,13 @@ REFUSED = -1
 
 
 class Controller(Protocol):
-    def handle(self, request: object, api_version: int, principal: str) -> "Promise[object]": ...
+    def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]: ...
 
 
 class ProducerIds:
-    def __init__(
-        self, controller: Controller, node_id: int, broker_epoch: int, principal: str
-    ) -> None:
+    def __init__(self, controller: Controller, node_id: int, principal: str) -> None:
         self._controller = controller
         self._node_id = node_id
-        self._broker_epoch = broker_epoch
         self._principal = principal
         self._next = 0
         self._end = 0
@@ -48,12 +46,10 @@ class ProducerIds:
         return taken
 
     def _ask(self) -> None:
-        request = AllocateProducerIdsRequest(
-            broker_id=self._node_id, broker_epoch=self._broker_epoch
-        )
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=ANY_EPOCH)
         self._controller.handle(request, 0, self._principal).then(self._on_block)
 
-    def _on_block(self, settled: "Promise[object]") -> None:
+    def _on_block(self, settled: Promise[Any]) -> None:
         response = settled.value() if settled.error is None else None
         if isinstance(response, AllocateProducerIdsResponse) and not response.error_code:
             self._next = response.producer_id_start

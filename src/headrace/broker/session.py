@@ -81,6 +81,10 @@ class KafkaSession:
         self._was_full = True
         return False
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._slots)
+
     # -- requests ----------------------------------------------------------------------
 
     def on_frame(self, frame: memoryview) -> None:

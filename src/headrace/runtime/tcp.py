@@ -110,6 +110,11 @@ class TcpConnection:
         self._session: Session = server.session_factory(self)
         self._start_reading()
 
+    @property
+    def busy(self) -> bool:
+        """True while the session owes an answer or the peer has not taken one."""
+        return self._writing or self._session.busy
+
     # -- receiving ---------------------------------------------------------------------
 
     def _start_reading(self) -> None:
@@ -392,6 +397,10 @@ class TcpServer:
             self._sweeper.cancel()
         for connection in list(self.connections):
             connection.close("broker stops")
+
+    @property
+    def busy(self) -> bool:
+        return any(connection.busy for connection in self.connections)
 
     def forget(self, connection: TcpConnection, reason: str) -> None:
         self.connections.discard(connection)

@@ -53,6 +53,10 @@ class Echo:
     def ready(self) -> bool:
         return len(self.pending) < self.in_flight_max
 
+    @property
+    def busy(self) -> bool:
+        return bool(self.pending)
+
     def on_frame(self, view: memoryview) -> None:
         payload = bytes(view)
         if payload == b"break":

@@ -48,8 +48,7 @@ class PendingProduce:
         transactional = frame.transactional_id is not None
         validate = broker.validate_records
         for topic, data in frame.topics:
-            find = partitions.by_id if version >= _TOPIC_IDS_SINCE else partitions.by_name
-            found = find.get(topic)
+            found = partitions.of_topic(topic)
             rows: list[tuple[int, Partition | None, Staged | Row]] = []
             self._topics.append((topic, rows))
             for index, records in data:

@@ -22,7 +22,7 @@ from headrace.broker.fetch_sessions import FetchSession, Wanted, wanted_of
 from headrace.broker.partition import Partition
 from headrace.log.partition_log import OffsetOutOfRange
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.hot import FetchFrame, FetchRow, encode_fetch_response
+from headrace.wire.kafka.hot import FetchedPartition, FetchFrame, encode_fetch_response_head
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -136,13 +136,13 @@ class Fetch:
 
     # -- reading -----------------------------------------------------------------------
 
-    def _read(self) -> tuple[list[tuple[Wanted, FetchRow]], int, bool]:
+    def _read(self) -> tuple[list[tuple[Wanted, FetchedPartition]], int, bool]:
         """A row for each partition, the bytes in them, and whether one must be told at once."""
         frame = self._frame
         broker = self._broker
         left = min(frame.max_bytes, broker.fetch_bytes_max)
         committed_only = frame.isolation_level == _READ_COMMITTED
-        rows: list[tuple[Wanted, FetchRow]] = []
+        rows: list[tuple[Wanted, FetchedPartition]] = []
         total = 0
         urgent = False
         for wanted in self._wanted:
@@ -170,7 +170,7 @@ class Fetch:
                         min(wanted.max_bytes, left),
                         end_offset,
                         at_least_one=total == 0,
-                    )
+                    ).region
                 except OffsetOutOfRange:
                     urgent = True
                     rows.append((wanted, _error_row(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)))
@@ -188,7 +188,7 @@ class Fetch:
             rows.append(
                 (
                     wanted,
-                    (
+                    FetchedPartition(
                         wanted.index,
                         0,
                         partition.high_watermark,
@@ -199,38 +199,39 @@ class Fetch:
                         region,
                         length,
                         diverging,
-                        None,
                     ),
                 )
             )
         return rows, total, urgent
 
-    def _finish(self, rows: list[tuple[Wanted, FetchRow]]) -> None:
+    def _finish(self, rows: list[tuple[Wanted, FetchedPartition]]) -> None:
         session = self._session
         if session is None:
             self._send(0, 0, rows)
             return
-        told: list[tuple[Wanted, FetchRow]] = []
+        told: list[tuple[Wanted, FetchedPartition]] = []
         served: list[Wanted] = []
         for wanted, row in rows:
             if self._full or _is_news(wanted, row):
                 told.append((wanted, row))
-            wanted.told_error = row[1]
-            if not row[1]:
-                wanted.told_high_watermark = row[2]
-                wanted.told_log_start_offset = row[4]
-            if row[8]:
+            wanted.told_error = row.error_code
+            if not row.error_code:
+                wanted.told_high_watermark = row.high_watermark
+                wanted.told_log_start_offset = row.log_start_offset
+            if row.records_length:
                 served.append(wanted)
         if served and len(served) < len(rows):
             session.to_the_end(served)
         self._send(0, session.session_id, told)
 
-    def _send(self, error: int, session_id: int, rows: list[tuple[Wanted, FetchRow]]) -> None:
-        topics: dict[TopicKey, list[FetchRow]] = {}
+    def _send(
+        self, error: int, session_id: int, rows: list[tuple[Wanted, FetchedPartition]]
+    ) -> None:
+        topics: dict[TopicKey, list[FetchedPartition]] = {}
         for wanted, row in rows:
             topics.setdefault(wanted.topic, []).append(row)
         self._answer(
-            encode_fetch_response(
+            encode_fetch_response_head(
                 self._version, self._correlation_id, error, session_id, list(topics.items())
             )
         )
@@ -254,17 +255,17 @@ def _divergence(partition: Partition, wanted: Wanted) -> tuple[int, int] | None:
     return epoch, end_offset
 
 
-def _error_row(index: int, error: ErrorCode) -> FetchRow:
-    return (index, int(error), -1, -1, -1, None, -1, None, 0, None, None)
+def _error_row(index: int, error: ErrorCode) -> FetchedPartition:
+    return FetchedPartition(index, int(error))
 
 
-def _is_news(wanted: Wanted, row: FetchRow) -> bool:
+def _is_news(wanted: Wanted, row: FetchedPartition) -> bool:
     """True if an incremental answer must name the partition."""
     return bool(
-        row[8]
-        or row[1]
-        or row[9] is not None
-        or row[2] != wanted.told_high_watermark
-        or row[4] != wanted.told_log_start_offset
+        row.records_length
+        or row.error_code
+        or row.diverging_epoch is not None
+        or row.high_watermark != wanted.told_high_watermark
+        or row.log_start_offset != wanted.told_log_start_offset
         or wanted.told_error
     )

@@ -103,17 +103,16 @@ def _find(partition: Partition, timestamp: int, end_offset: int) -> tuple[int, i
             return -1, end_offset, partition.leader_epoch
         case -2 | -4 | -6:
             start = log.log_start_offset
-            return -1, start, log.epoch_at(start)
+            return -1, start, log.epochs.epoch_of(start)
         case -5:
             return -1, -1, -1
         case -3:
-            found = log.max_timestamp_offset(end_offset)
+            found = log.max_timestamp_offset()
         case _:
             found = log.offset_for_timestamp(timestamp, end_offset)
     if found is None:
         return -1, -1, -1
-    offset, at_timestamp, epoch = found
-    return at_timestamp, offset, epoch
+    return found.timestamp_ms, found.offset, found.leader_epoch
 
 
 def _refused(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:

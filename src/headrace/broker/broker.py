@@ -1,0 +1,125 @@
+"""The broker: what handlers reach for. It ties rooms together and decides nothing itself.
+
+Owns: the committed metadata image, the staged appends of the current read, who waits.
+Must not know: sockets, loops, processes (the node's).
+
+The image is fed with committed metadata records only (`on_committed`), from whichever
+controller there is; changes go to `controller` as Kafka requests and come back as records.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from headrace.base.broker_config import BrokerConfig
+from headrace.base.clock import Clock, Timers
+from headrace.base.events import EventLog
+from headrace.base.promise import Promise
+from headrace.base.randomness import Random
+from headrace.base.storage import Storage
+from headrace.broker.api.k01_fetch import Fetch
+from headrace.broker.context import ANONYMOUS
+from headrace.broker.fetch_sessions import FetchSessions
+from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.metrics import BrokerMetrics
+from headrace.broker.offsets_log import PartitionOffsetsLog
+from headrace.broker.partition import Partition
+from headrace.broker.partitions import Partitions
+from headrace.broker.producer_ids import ProducerIds
+from headrace.cluster.image import ClusterImage
+
+
+class ControllerClient(Protocol):
+    """The controller, here or elsewhere: Kafka requests in, their responses out."""
+
+    def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]: ...
+
+
+class Broker:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config: BrokerConfig,
+        clock: Clock,
+        timers: Timers,
+        random: Random,
+        storage: Storage,
+        log: EventLog,
+        partitions: Partitions,
+        controller: ControllerClient,
+        advertised: dict[str, tuple[str, int]],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.config = config
+        self.clock = clock
+        self.timers = timers
+        self.random = random
+        self.storage = storage
+        self.log = log
+        self.partitions = partitions
+        self.controller = controller
+        self.image = ClusterImage()
+        self.metrics = BrokerMetrics()
+        self.principal = ANONYMOUS
+        self.stopping = False
+        self.staged: list[Partition] = []
+        self.waiting_fetches: set[Fetch] = set()
+        self.fetch_sessions = FetchSessions(
+            random, int(config["max.incremental.fetch.session.cache.slots"])
+        )
+        self.producer_ids = ProducerIds(controller, node_id, self.principal)
+        self.offsets_log = PartitionOffsetsLog(self)
+        self.groups = GroupCoordinator(
+            config, self.offsets_log, clock, timers, random, lambda: self.image
+        )
+        self._advertised = advertised
+        self._on_failure = on_failure
+        self._take_settings()
+
+    def _take_settings(self) -> None:
+        """Settings that the hot path reads, as plain attributes."""
+        self.validate_records = bool(self.config["headrace.produce.validate.records"])
+        self.fetch_bytes_max = int(self.config["fetch.max.bytes"])
+
+    def advertised(self, listener_name: str) -> tuple[str, int]:
+        """Where clients of that listener reach this broker."""
+        return self._advertised[listener_name]
+
+    # -- appends -----------------------------------------------------------------------
+
+    def commit_staged(self) -> None:
+        """Write what the requests of this read staged; each partition once."""
+        staged, self.staged = self.staged, []
+        for partition in staged:
+            partition.commit()
+
+    # -- metadata ----------------------------------------------------------------------
+
+    def on_committed(self, records: Sequence[Any], last_offset: int) -> None:
+        """Metadata records that will never be taken back, in order."""
+        for record in records:
+            self.image.replay(record)
+        self.image.last_offset = last_offset
+        gone = self.partitions.follow(self.image, records)
+        if gone:
+            self.groups.on_topics_deleted(sorted(gone))
+        if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
+            self._take_settings()
+            self.partitions.refresh_configs(self.image)
+
+    # -- life --------------------------------------------------------------------------
+
+    def on_handler_failure(self, peer: str, error: BaseException) -> None:
+        self.metrics.handler_failures += 1
+        self.log.error("handler_failed", peer=peer, error=repr(error))
+        self._on_failure(error)
+
+    def prepare_stop(self) -> None:
+        """Let nobody wait any longer: waiting requests are answered with what there is."""
+        self.stopping = True
+        for fetch in list(self.waiting_fetches):
+            fetch.complete_now()
+        self.groups.shutdown()
