@@ -30,6 +30,7 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 VERSION = 0
+DAMAGED_BITS_MAX = 12
 TopicPartition = tuple[str, int]
 
 
@@ -72,14 +73,19 @@ def read_topic_id(storage: Storage, path: str) -> bytes | None:
     try:
         text = storage.read_file(path).decode("ascii")
         fields = dict(line.split(": ", 1) for line in text.splitlines() if line)
-        topic_id = base64.urlsafe_b64decode(fields["topic_id"] + "==")
-        if fields["version"] == "0" and len(topic_id) == 16:
+        topic_id = uuid_bytes(fields["topic_id"])
+        if fields["version"] == "0":
             return topic_id
     except FileNotFoundError:
         return None
     except (ValueError, KeyError):
         pass
     raise CorruptionError(path, 0, "not a partition.metadata file")
+
+
+def is_damaged_copy(stored: bytes, topic_id: bytes) -> bool:
+    """True for an id that is ours but for a few bits: two topics' ids differ in some sixty."""
+    return (int.from_bytes(stored) ^ int.from_bytes(topic_id)).bit_count() <= DAMAGED_BITS_MAX
 
 
 def write_topic_id(storage: Storage, path: str, topic_id: bytes, *, sync: bool = True) -> None:
@@ -90,6 +96,14 @@ def write_topic_id(storage: Storage, path: str, topic_id: bytes, *, sync: bool =
 def uuid_text(uuid: bytes) -> str:
     """As Kafka prints ids: base64url without padding."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The reverse of `uuid_text`; ValueError if it is no id."""
+    uuid = base64.urlsafe_b64decode(text + "==")
+    if len(uuid) != 16:
+        raise ValueError(f"not an id: {text!r}")
+    return uuid
 
 
 def read_meta_properties(storage: Storage, path: str) -> dict[str, str] | None:

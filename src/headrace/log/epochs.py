@@ -49,7 +49,7 @@ class LeaderEpochs:
         self.start_offsets.append(start_offset)
         return True
 
-    def epoch_of(self, offset: int) -> int:
+    def epoch_at(self, offset: int) -> int:
         """The epoch that wrote `offset`."""
         slot = bisect_right(self.start_offsets, offset) - 1
         return self.epochs[slot] if slot >= 0 else UNKNOWN_EPOCH

@@ -35,6 +35,7 @@ class Flusher:
     )
 
     def __init__(self, log: "PartitionLog", recovery_point: int) -> None:
+        """`recovery_point` as a checkpoint or a clean stop tells."""
         self._log = log
         self.recovery_point = recovery_point
         self._names_dirty = True
@@ -71,7 +72,7 @@ class Flusher:
         """Before returning: for start, stop and rare administration."""
         log = self._log
         target = log.log_end_offset
-        if target <= self.recovery_point and not self._names_dirty:
+        if target <= self.recovery_point:
             return
         try:
             self._sync_names()

@@ -40,7 +40,6 @@ from headrace.wire.kafka.record_batch import (
     stamp_append_time,
 )
 
-
 __all__ = ["LogSlice", "OffsetOutOfRange", "PartitionLog", "Staged", "TimestampOffset"]
 
 
@@ -60,7 +59,9 @@ class PartitionLog:
         topic_id: bytes,
         recovery_point: int,
         log_start_offset: int,
+        was_clean: bool = False,
     ) -> None:
+        self._was_clean = was_clean
         self.path = path
         self.topic = topic
         self.partition = partition
@@ -175,7 +176,8 @@ class PartitionLog:
             producers,
             topic_id=topic_id,
             recovery_point=recovered.log_end_offset if clean else recovery_point,
-            log_start_offset=log_start_offset,
+            log_start_offset=_agree_start(log_start_offset, epochs),
+            was_clean=clean,
         )
 
     # -- appending ---------------------------------------------------------------------------
@@ -477,7 +479,7 @@ class PartitionLog:
         return sum(segment.size for segment in self.segments)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The first offset of the oldest transaction that is open, or ended above `high_watermark`."""
+        """The first offset of the oldest transaction that has not ended below `high_watermark`."""
         unstable = self.producers.first_unstable_offset()
         stable = high_watermark if unstable is None else min(unstable, high_watermark)
         if self._completed:
@@ -517,6 +519,9 @@ class PartitionLog:
         if before_offset > self.log_end_offset:
             raise OffsetOutOfRange(before_offset, self.log_start_offset, self.log_end_offset)
         if before_offset > self.log_start_offset:
+            if before_offset > self.recovery_point:
+                # A start behind the synced end would look like a lost log after a power cut.
+                self.flush_now()
             self.log_start_offset = before_offset
             if self.epochs.truncate_from_start(before_offset):
                 self._save_epochs()
@@ -609,24 +614,58 @@ class PartitionLog:
 
     def close(self) -> None:
         """Flush and leave files with which the next opening needs no scan."""
-        if self.failure is None:
-            self.commit()
-            self._active.seal_time_index()
-            self._active.save_indexes()
-            self.save_producers()
-            self.flush_now()
+        try:
+            if self.failure is None:
+                self.commit()
+                self.flush_now()
+                if self.recovered.log_end_offset != self.log_end_offset or not self._was_clean:
+                    self._active.seal_time_index()
+                    self._active.save_indexes()
+                    self.save_producers()
+        except StorageError as error:
+            self.fail(error)
+            raise
+        finally:
+            self._release()
+
+    def abandon(self) -> None:
+        """The log is to be deleted: forget what is staged, write nothing more."""
+        self.on_failure = None
+        self.fail(StorageError(self.path, "deleted"))
+        self._release()
+
+    def _release(self) -> None:
         for segment in self.segments:
             segment.release()
 
 
+def _agree_start(log_start_offset: int, epochs: LeaderEpochs) -> int:
+    """The log's start, as far as the epochs bear it out.
+
+    Deleting records moves the first epoch's start before the checkpoint is written. A checkpoint
+    that says more than the epochs is damaged, and would let retention delete good segments.
+    """
+    if not epochs.start_offsets:
+        return log_start_offset
+    return min(log_start_offset, epochs.start_offsets[0])
+
+
 def _agree_topic_id(storage: Storage, path: str, topic_id: bytes) -> bytes:
-    """The id in `partition.metadata`, written if there is none; another one is a mistake."""
+    """The id in `partition.metadata`; where that says nothing sensible, ours is written.
+
+    The caller has it from the committed metadata; the file is for who has only the folder.
+    """
     metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
-    stored = checkpoints.read_topic_id(storage, metadata)
-    if stored is None:
-        if any(topic_id):
-            checkpoints.write_topic_id(storage, metadata, topic_id, sync=False)
-        return topic_id
-    if any(topic_id) and topic_id != stored:
+    try:
+        stored = checkpoints.read_topic_id(storage, metadata)
+    except CorruptionError:
+        if not any(topic_id):
+            raise
+        stored = None
+    if stored is not None and (not any(topic_id) or stored == topic_id):
+        return stored
+    if stored is not None and not checkpoints.is_damaged_copy(stored, topic_id):
         raise CorruptionError(metadata, 0, "the folder belongs to another topic id")
-    return stored
+    if any(topic_id):
+        checkpoints.write_topic_id(storage, metadata, topic_id, sync=False)
+    return topic_id

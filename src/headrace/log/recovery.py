@@ -79,11 +79,8 @@ def recover(
     if not clean and segments:
         yield from _scan(folder, recovered, recovery_point)
     if segments:
-        _find_end(recovered, recovery_point, log_start_offset)
-    if segments and recovered.log_end_offset < log_start_offset:
-        # All that is left was deleted on request: the log goes on from where it starts.
-        _drop(folder, recovered, 0)
-    if not segments:
+        _find_end(recovered, max(recovery_point, log_start_offset))
+    else:
         segment = folder.segment(log_start_offset, 0)
         segment.create()
         segments.append(segment)
@@ -104,10 +101,10 @@ def _find_segments(folder: Folder) -> list[Segment]:
     return segments
 
 
-def _find_end(recovered: Recovered, recovery_point: int, log_start_offset: int) -> None:
+def _find_end(recovered: Recovered, recovery_point: int) -> None:
     last = recovered.segments[-1]
     recovered.log_end_offset = end = last.last_offset() + 1
-    if end < recovery_point and end > log_start_offset:
+    if end < recovery_point:
         raise CorruptionError(
             last.log.path,
             last.size,

@@ -1,7 +1,8 @@
 """Finding records by their time.
 
 Owns: the way from a timestamp to one record: segment, time index, batch headers, records of one
-batch. Must not know: high watermarks (an argument). Spec: Kafka's UnifiedLog.fetchOffsetByTimestamp.
+batch. Must not know: high watermarks (an argument).
+Spec: Kafka's UnifiedLog.fetchOffsetByTimestamp.
 
 Invariant: the answer is exact, the first record at or after the time; a batch is believed
 only with a right CRC.

@@ -1,9 +1,10 @@
 """The aborted transactions of one segment: `<base>.txnindex`.
 
     entry (34 bytes, big endian)
-    +---------------+-------------------+--------------------+-------------------+--------------------------+
-    | version int16 | producer id int64 | first offset int64 | last offset int64 | last stable offset int64 |
-    +---------------+-------------------+--------------------+-------------------+--------------------------+
+    +---------------+-------------+--------------+-------------+--------------------+
+    | version int16 | producer id | first offset | last offset | last stable offset |
+    +---------------+-------------+--------------+-------------+--------------------+
+    all but the version int64
 
 An entry stands in the segment that holds the abort marker (at `last offset`). Most segments have
 no such file at all.

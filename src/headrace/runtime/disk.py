@@ -10,6 +10,7 @@ socket keeps the descriptor it needs alive.
 import asyncio
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -159,12 +160,13 @@ def _skip(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
     return rest
 
 
-class Disk:
+class DiskStorage:
     """Storage on the local file system. Without a loop, `sync` completes before it returns."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop
         self._threads: ThreadPoolExecutor | None = None
+        self._locks: list[DiskFile] = []
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> DiskFile:
         flags = os.O_RDONLY if read_only else os.O_RDWR
@@ -258,11 +260,29 @@ class Disk:
             state = os.statvfs(path)
         return state.f_bavail * state.f_frsize
 
+    def lock(self, path: str) -> str | None:
+        """Hold a lock file until `close`; who holds it if somebody else does."""
+        file = self.open(path, create=True)
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = file.read(0, 32).decode("ascii", "replace").strip()
+            return f"process {pid}" if pid else "another process"
+        except OSError as error:
+            raise StorageError(path, error) from error
+        file.truncate(0)
+        file.write([f"{os.getpid()}\n".encode()])
+        self._locks.append(file)
+        return None
+
     def close(self) -> None:
-        """Wait for the syncs under way."""
+        """Wait for the syncs under way; give the locks back."""
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None
+        for file in self._locks:
+            file.close()
+        self._locks.clear()
 
 
 def _outcome(file: DiskFile) -> StorageError | None:

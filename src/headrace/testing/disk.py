@@ -209,6 +209,7 @@ class SimulatedDisk:
         self.write_count = 0
         self._faults: list[Fault] = []
         self._root = _Directory()
+        self._locks: dict[str, int] = {}
         self._deferred: list[tuple[SimulatedFile, int, Callable[[StorageError | None], None]]] = []
 
     # -- what a test does ----------------------------------------------------------------------
@@ -369,6 +370,14 @@ class SimulatedDisk:
         self.strike("sync_directory", path)
         self.directory_sync_count += 1
         self._directory(path).sync()
+
+    def lock(self, path: str) -> str | None:
+        """As `runtime.disk`: one holder in each life."""
+        self.open(path, create=True)
+        if self._locks.get(path) == self.life:
+            return "another process"
+        self._locks[path] = self.life
+        return None
 
     def free_bytes(self, path: str) -> int:
         self._directory(path)

@@ -1,0 +1,356 @@
+"""One log directory: its identity, its partitions' folders, its checkpoints.
+
+    DIR/meta.properties                      whose directory this is
+    DIR/.lock                                held by the process that uses it
+    DIR/.kafka_cleanshutdown                 here only while nobody uses it, after a clean stop
+    DIR/recovery-point-offset-checkpoint     below it everything is synced
+    DIR/replication-offset-checkpoint        high watermarks
+    DIR/log-start-offset-checkpoint          where logs start that start behind their first segment
+    DIR/orders-0/                            a partition
+    DIR/orders-0.<id>-delete/                one that was deleted and will be removed
+    DIR/orders-0.<id>-stray/                 one of a topic that is gone, kept for people
+
+Owns: these names, who may use the directory, when it is out of service.
+Must not know: which partitions should exist (`cluster` says), what a high watermark means.
+Spec: Kafka's LogManager. KAFKA-10471: the marker goes before anything is loaded.
+
+Invariants: a failed write or sync of any log takes the whole directory out of service, damage
+found in one log that log alone; the marker is written only when every log closed well.
+"""
+
+import random
+import re
+from collections.abc import Callable, Generator, Mapping
+from typing import Protocol
+
+from headrace.base.clock import Clock
+from headrace.base.errors import CorruptionError, StorageError, UsageError
+from headrace.base.storage import Storage
+from headrace.log import checkpoints
+from headrace.log.checkpoints import TopicPartition
+from headrace.log.config import LogConfig
+from headrace.log.file_budget import FileBudget
+from headrace.log.loading import run
+from headrace.log.partition_log import PartitionLog
+
+LOCK = ".lock"
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+NAME_LENGTH_MAX = 255
+
+_DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
+
+
+class LockingStorage(Storage, Protocol):
+    def lock(self, path: str) -> str | None:
+        """Hold a lock file until the process ends; who holds it if somebody else does."""
+        ...
+
+
+class LogDirectory:
+    def __init__(
+        self,
+        storage: LockingStorage,
+        path: str,
+        clock: Clock,
+        files: FileBudget,
+        rng: random.Random,
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._files = files
+        self._rng = rng
+        self.path = path
+        self.cluster_id: str | None = None
+        self.directory_id = bytes(16)
+        self.was_clean = False
+        """The last user of this directory stopped cleanly."""
+        self.last_broker_epoch = -1
+        """Of that clean stop, -1 if unknown."""
+        self.failure: StorageError | None = None
+        self.on_failure: Callable[[StorageError], None] | None = None
+        self.damaged_checkpoints: list[CorruptionError] = []
+        """Checkpoints that could not be read; their logs are recovered from the start."""
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.damaged: dict[TopicPartition, CorruptionError] = {}
+        """Partitions that are offline because their log is damaged."""
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As of the last checkpoint."""
+        self._doomed: list[tuple[int, str]] = []
+
+    # -- taking possession -------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        storage: LockingStorage,
+        path: str,
+        clock: Clock,
+        files: FileBudget,
+        *,
+        cluster_id: str | None,
+        node_id: int,
+        random: random.Random,
+    ) -> "LogDirectory":
+        """Lock and read it, format it if it is new.
+
+        A directory that can't be read comes back with `failure` set: the others serve on.
+        One that belongs to somebody else, or is in use, raises UsageError.
+        """
+        directory = cls(storage, path, clock, files, random)
+        directory.cluster_id = cluster_id
+        try:
+            storage.make_directory(path)
+            holder = storage.lock(f"{path}/{LOCK}")
+            if holder is not None:
+                raise UsageError(f"{path} is in use by {holder}; stop that one first")
+            directory._identify(cluster_id, node_id)
+            directory._read_checkpoints()
+            directory._take_marker()
+            directory._find_doomed()
+        except CorruptionError:
+            raise
+        except StorageError as error:
+            directory.fail(error)
+        return directory
+
+    def _identify(self, cluster_id: str | None, node_id: int) -> None:
+        path = self._file(checkpoints.META_PROPERTIES)
+        properties = checkpoints.read_meta_properties(self._storage, path)
+        if properties is None:
+            self.cluster_id = cluster_id or self._new_id_text()
+            directory_id = self._new_id_text()
+            checkpoints.write_meta_properties(
+                self._storage,
+                path,
+                cluster_id=self.cluster_id,
+                node_id=node_id,
+                directory_id=directory_id,
+            )
+            self.directory_id = checkpoints.uuid_bytes(directory_id)
+            return
+        stored = properties.get("cluster.id")
+        if cluster_id is not None and stored != cluster_id:
+            raise UsageError(f"{self.path} belongs to cluster {stored}, not to {cluster_id}")
+        if properties["node.id"] != str(node_id):
+            owner = properties["node.id"]
+            raise UsageError(f"{self.path} belongs to node {owner}, not to node {node_id}")
+        self.cluster_id = stored
+        try:
+            self.directory_id = checkpoints.uuid_bytes(properties.get("directory.id", ""))
+        except ValueError:
+            raise CorruptionError(path, 0, "directory.id is not an id") from None
+
+    def _new_id_text(self) -> str:
+        """An id whose text does not start with a dash, which tools would take for an option."""
+        while True:
+            text = checkpoints.uuid_text(self._rng.randbytes(16))
+            if not text.startswith("-"):
+                return text
+
+    def _read_checkpoints(self) -> None:
+        self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
+        self._log_starts = self._read_offsets(checkpoints.LOG_START_OFFSETS)
+        self.high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARKS)
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.read_offsets(self._storage, self._file(name))
+        except CorruptionError as error:
+            self.damaged_checkpoints.append(error)
+            return {}
+
+    def _take_marker(self) -> None:
+        path = self._file(checkpoints.CLEAN_SHUTDOWN)
+        epoch = checkpoints.read_clean_shutdown(self._storage, path)
+        if epoch is not None:
+            self._storage.remove(path)
+            self._storage.sync_directory(self.path)
+        # Without recovery points nobody knows how much of a log was synced: scan it.
+        self.was_clean = epoch is not None and not self.damaged_checkpoints
+        self.last_broker_epoch = -1 if epoch is None else epoch
+
+    def _find_doomed(self) -> None:
+        for name in self._storage.list(self.path):
+            if _DOOMED.match(name):
+                self._doomed.append((0, self._file(name)))
+
+    # -- partitions --------------------------------------------------------------------------
+
+    def has_partition(self, topic: str, index: int) -> bool:
+        return self._storage.is_directory(self._file(f"{topic}-{index}"))
+
+    def open_partition(
+        self, topic: str, index: int, topic_id: bytes, config: LogConfig
+    ) -> PartitionLog:
+        """Open or create it, with recovery if need be. Damage raises CorruptionError."""
+        return run(self.opening_partition(topic, index, topic_id, config))
+
+    def opening_partition(
+        self, topic: str, index: int, topic_id: bytes, config: LogConfig
+    ) -> Generator[int, None, PartitionLog]:
+        """The same in bounded steps, each yielding the bytes it read."""
+        if self.failure is not None:
+            raise self.failure
+        key = (topic, index)
+        path = self._file(f"{topic}-{index}")
+        try:
+            self._move_stray(path, topic_id)
+            is_new = not self._storage.is_directory(path)
+            if is_new:
+                self._forget(key)
+            log = yield from PartitionLog.opening(
+                self._storage,
+                path,
+                topic,
+                index,
+                config,
+                self._clock,
+                topic_id=topic_id,
+                files=self._files,
+                clean=self.was_clean and not is_new,
+                recovery_point=self._recovery_points.get(key, 0),
+                log_start_offset=self._log_starts.get(key, 0),
+            )
+            if is_new:
+                self._storage.sync_directory(self.path)
+        except CorruptionError as error:
+            self.damaged[key] = error
+            raise
+        except StorageError as error:
+            self.fail(error)
+            raise
+        log.on_failure = self._on_log_failure
+        log.before_cut = self.checkpoint_recovery_points
+        self.damaged.pop(key, None)
+        self.logs[key] = log
+        return log
+
+    def _move_stray(self, path: str, topic_id: bytes) -> None:
+        """A folder of another topic of this name: that topic is gone, its data is kept aside."""
+        metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
+        try:
+            stored = checkpoints.read_topic_id(self._storage, metadata)
+        except CorruptionError:
+            return
+        if stored in (None, topic_id) or not any(topic_id):
+            return
+        assert stored is not None
+        if not checkpoints.is_damaged_copy(stored, topic_id):
+            self._storage.rename(path, self._renamed(path, STRAY_SUFFIX))
+            self._storage.sync_directory(self.path)
+
+    def delete_partition(self, log: PartitionLog) -> None:
+        """Out of service at once; the files go after `file.delete.delay.ms`."""
+        key = (log.topic, log.partition)
+        self.logs.pop(key, None)
+        log.abandon()
+        target = self._renamed(log.path, DELETE_SUFFIX)
+        try:
+            self._storage.rename(log.path, target)
+            self._storage.sync_directory(self.path)
+            self._forget(key)
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self._doomed.append((self._clock.now_ms() + log.config.file_delete_delay_ms, target))
+
+    def _renamed(self, path: str, suffix: str) -> str:
+        ending = f".{self._rng.randbytes(16).hex()}{suffix}"
+        folder, _, name = path.rpartition("/")
+        return f"{folder}/{name[: NAME_LENGTH_MAX - len(ending)]}{ending}"
+
+    def _forget(self, key: TopicPartition) -> None:
+        """Numbers of a partition that is no more must not be another's."""
+        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+            offsets.pop(key, None)
+
+    # -- failing -----------------------------------------------------------------------------
+
+    def _on_log_failure(self, error: StorageError) -> None:
+        if not isinstance(error, CorruptionError):
+            self.fail(error)
+
+    def fail(self, error: StorageError) -> None:
+        """Out of service until the next start: nothing is written here any more."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        for log in self.logs.values():
+            log.fail(error)
+        if self.on_failure is not None:
+            self.on_failure(error)
+
+    # -- upkeep ------------------------------------------------------------------------------
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write all three checkpoints."""
+        self.high_watermarks.update(high_watermarks)
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        # Not synced: a high watermark that is too low costs a little time, no more.
+        self._write_offsets(checkpoints.HIGH_WATERMARKS, self.high_watermarks, sync=False)
+
+    def checkpoint_recovery_points(self) -> None:
+        for key, log in self.logs.items():
+            self._recovery_points[key] = log.recovery_point
+        self._write_offsets(checkpoints.RECOVERY_POINTS, self._recovery_points)
+
+    def checkpoint_log_starts(self) -> None:
+        """Of logs that start behind the base of their first segment."""
+        for key, log in self.logs.items():
+            if log.log_start_offset > log.segments[0].base_offset:
+                self._log_starts[key] = log.log_start_offset
+            else:
+                self._log_starts.pop(key, None)
+        self._write_offsets(checkpoints.LOG_START_OFFSETS, self._log_starts)
+
+    def _write_offsets(
+        self, name: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
+    ) -> None:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            checkpoints.write_offsets(self._storage, self._file(name), offsets, sync=sync)
+        except StorageError as error:
+            self.fail(error)
+            raise
+
+    def sweep(self, now_ms: int) -> int:
+        """Remove deleted segments and partitions whose delay has passed; how many."""
+        if self.failure is not None:
+            return 0
+        try:
+            count = sum(log.sweep(now_ms) for log in self.logs.values() if log.doomed)
+            for due_ms, path in self._doomed:
+                if due_ms <= now_ms and self._storage.is_directory(path):
+                    self._storage.remove_directory(path)
+                    count += 1
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
+        return count
+
+    def free_bytes(self) -> int:
+        return self._storage.free_bytes(self.path)
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Close every log, write the checkpoints, and the marker last."""
+        if self.failure is not None:
+            return
+        for log in self.logs.values():
+            log.close()
+        self.checkpoint({})
+        # The next start trusts a marked directory; a damaged log must be looked at again.
+        if not self.damaged and all(log.failure is None for log in self.logs.values()):
+            path = self._file(checkpoints.CLEAN_SHUTDOWN)
+            checkpoints.write_clean_shutdown(self._storage, path, broker_epoch)
+        self.logs.clear()
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
