@@ -1,0 +1,153 @@
+"""Latency at a fixed rate: one unbatched produce request at a time, on a schedule.
+
+The schedule is open: a message late by the server's fault counts from when it was due, so that a
+stall is seen in every message it held up. The producer pipelines on one connection, the consumer
+long-polls on another, in a process of its own; both read the machine's one monotonic clock.
+
+Run as a process: `python -m bench.clients.latency ADDRESS TOPIC RATE SECONDS WARM_SECONDS SIZE`;
+prints one JSON line.
+"""
+
+import json
+import multiprocessing
+import multiprocessing.connection
+import select
+import socket
+import struct
+import sys
+import time
+
+import crc32c
+from bench.clients.requests import Loader, frame_for
+from tests.wire.batches import Batch, record
+from tests.wire.raw import request
+from tests.wire.serving import fetch_body
+
+PARTITION = 0
+
+
+def percentile(sorted_values: list[float], share: float) -> float:
+    return sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))]
+
+
+class Frames:
+    """Produce frames whose record begins with the moment it was due, CRC made anew."""
+
+    def __init__(self, topic: str, size: int) -> None:
+        self._frame = bytearray(frame_for(topic, PARTITION, size))
+        value = self._frame.index(bytes(size))
+        self._stamp_at = value
+        self._batch_at = len(self._frame) - self._batch_bytes(size)
+        self._crc_at = self._batch_at + 17
+
+    def _batch_bytes(self, size: int) -> int:
+        return len(Batch(records=record(bytes(size))).encode())
+
+    def due_at(self, due_s: float) -> bytes:
+        struct.pack_into(">d", self._frame, self._stamp_at, due_s)
+        crc = crc32c.crc32c(memoryview(self._frame)[self._crc_at + 4 :])
+        struct.pack_into(">I", self._frame, self._crc_at, crc)
+        return bytes(self._frame)
+
+
+def consume(
+    address: tuple[str, int],
+    topic: str,
+    offset: int,
+    counts: tuple[int, int],
+    pipe: multiprocessing.connection.Connection,
+    size: int,
+) -> None:
+    """Read until every message was seen; send back the latencies of those after the warm-up."""
+    total, warm = counts
+    sock = socket.create_connection(address, timeout=30)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    latencies: list[float] = []
+    seen = 0
+    pipe.send("ready")
+    while seen < total:
+        sock.sendall(request("fetch", 11, **fetch_body(offset, topic, PARTITION)))
+        data = bytearray()
+        while len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
+            piece = sock.recv(1 << 20)
+            assert piece, "closed by the server"
+            data += piece
+        now_s = time.monotonic()
+        for due_s in stamps(data, topic, size):
+            if seen >= warm:
+                latencies.append(now_s - due_s)
+            seen += 1
+            offset += 1
+    pipe.send(latencies)
+
+
+def stamps(data: bytearray, topic: str, size: int) -> list[float]:
+    """When the records of a fetch response were due, by walking its one-record batches."""
+    position = 4 + 18 + 2 + len(topic) + 4 + 38 + 4
+    found = []
+    tail = size + 1  # the value and the header count end each batch
+    while position + 61 <= len(data):
+        (length,) = struct.unpack_from(">i", data, position + 8)
+        end = position + 12 + length
+        found.append(struct.unpack_from(">d", data, end - tail)[0])
+        position = end
+    return found
+
+
+def produce(
+    address: tuple[str, int], topic: str, rate: int, counts: tuple[int, int], size: int
+) -> list[float]:
+    """Send on schedule; the latencies of the acknowledgements after the warm-up."""
+    total, warm = counts
+    loader = Loader(address, frame_for(topic, PARTITION, size))
+    frames = Frames(topic, size)
+    latencies: list[float] = []
+    start_s = time.monotonic() + 0.05
+    sent = answered = pending = 0
+    while answered < total:
+        now_s = time.monotonic()
+        while sent < total and start_s + sent / rate <= now_s:
+            loader.socket.sendall(frames.due_at(start_s + sent / rate))
+            sent += 1
+        due_s = start_s + sent / rate if sent < total else now_s + 1
+        # select, not poll: a wait in whole milliseconds is too coarse for 2 000 a second.
+        if not select.select([loader.socket], [], [], max(0.0, due_s - time.monotonic()))[0]:
+            continue
+        data = loader.socket.recv(65536)
+        assert data, "closed by the server"
+        now_s = time.monotonic()
+        whole, pending = divmod(pending + len(data), loader.answer_bytes)
+        for _ in range(whole):
+            if answered >= warm:
+                latencies.append(now_s - (start_s + answered / rate))
+            answered += 1
+    return latencies
+
+
+def main() -> None:
+    host, _, port = sys.argv[1].rpartition(":")
+    address, topic = (host, int(port)), sys.argv[2]
+    rate, seconds, warm_s, size = (int(word) for word in sys.argv[3:7])
+    counts = (rate * (seconds + warm_s), rate * warm_s)
+    ours, theirs = multiprocessing.Pipe()
+    # The producer's first request, which learns the answer's size, takes offset 0.
+    consumer = multiprocessing.Process(
+        target=consume, args=(address, topic, 1, counts, theirs, size)
+    )
+    consumer.start()
+    assert ours.recv() == "ready"
+    acks = sorted(produce(address, topic, rate, counts, size))
+    ends = sorted(ours.recv())
+    consumer.join()
+    figures = {
+        "ack_p50_ms": percentile(acks, 0.5) * 1000,
+        "ack_p99_ms": percentile(acks, 0.99) * 1000,
+        "ack_max_ms": acks[-1] * 1000,
+        "end_to_end_p50_ms": percentile(ends, 0.5) * 1000,
+        "end_to_end_p99_ms": percentile(ends, 0.99) * 1000,
+    }
+    print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()
