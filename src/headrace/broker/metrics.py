@@ -12,14 +12,12 @@ class BrokerMetrics:
         "loop_stall_ms_max",
         "loop_stalls",
         "requests",
-        "storage_errors",
     )
 
     def __init__(self) -> None:
         self.requests: Counter[int] = Counter()
         """By API key."""
         self.handler_failures = 0
-        self.storage_errors = 0
         self.loop_stalls = 0
         """Times that the loop was held up for more than 100 ms."""
         self.loop_stall_ms_max = 0

@@ -11,7 +11,6 @@ Invariants: high_watermark ≤ log.log_end_offset; it never goes back while this
 after a StorageError the partition answers KAFKA_STORAGE_ERROR until the node restarts.
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
 from headrace.base.errors import StorageError
@@ -34,7 +33,6 @@ class Waiter(Protocol):
 
 class Partition:
     __slots__ = (
-        "_on_storage_error",
         "_waiters",
         "config",
         "error",
@@ -55,7 +53,6 @@ class Partition:
         log: PartitionLog,
         config: TopicConfig,
         leader_epoch: int,
-        on_storage_error: Callable[[str, StorageError], None],
     ) -> None:
         self.topic = topic
         self.index = index
@@ -67,7 +64,6 @@ class Partition:
         self.error = ErrorCode.NONE
         self.staged_bytes = 0
         self._waiters: set[Waiter] = set()
-        self._on_storage_error = on_storage_error
 
     @property
     def name(self) -> str:
@@ -145,11 +141,16 @@ class Partition:
         return promise
 
     def fail(self, error: StorageError) -> None:
-        """The log can't be trusted any more: out of service until a restart looks at it."""
-        if self.error:
-            return
-        self.error = ErrorCode.KAFKA_STORAGE_ERROR
-        self._on_storage_error(self.name, error)
+        """The log can't be trusted any more: out of service until a restart looks at it.
+
+        Unless it is damage in this log alone, the log takes its directory out of service too.
+        """
+        if not self.error:
+            self.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
+            self.log.fail(error)
+
+    def take_out(self, error: ErrorCode) -> None:
+        self.error = error
         self.release_waiters()
 
     # -- waiting -----------------------------------------------------------------------

@@ -9,6 +9,7 @@ partitions out of service and no others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from headrace.base.broker_config import BrokerConfig
@@ -49,7 +50,11 @@ class Partitions:
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._directory_of: dict[Partition, LogDirectory] = {}
+        self._damaged: dict[tuple[TopicKey, int], str] = {}
+        """Partitions whose log can't be opened, by id and by name, with the topic's name."""
         self.storage_error_count = 0
+        for directory in self._directories:
+            directory.on_failure = partial(self._on_directory_failure, directory)
 
     # -- finding -----------------------------------------------------------------------
 
@@ -130,20 +135,26 @@ class Partitions:
                 topic.name, index, topic.topic_id, self._log_config(config)
             )
         except StorageError as error:
+            self._damaged[topic.topic_id, index] = topic.name
+            self._damaged[topic.name, index] = topic.name
             self._on_storage_error(f"{topic.name}-{index}", error)
             return
-        partition = Partition(
-            topic.name,
-            index,
-            topic.topic_id,
-            log,
-            config,
-            leader_epoch,
-            self._on_storage_error,
-        )
+        partition = Partition(topic.name, index, topic.topic_id, log, config, leader_epoch)
         self.by_name.setdefault(topic.name, {})[index] = partition
         self.by_id.setdefault(topic.topic_id, {})[index] = partition
         self._directory_of[partition] = directory
+        self._report_recovery(partition)
+
+    def _report_recovery(self, partition: Partition) -> None:
+        recovered = partition.log.recovered
+        if recovered.cut_bytes or recovered.dropped_segments:
+            self._log.warning(
+                "log_recovered",
+                partition=partition.name,
+                cut_bytes=recovered.cut_bytes,
+                dropped_segments=recovered.dropped_segments,
+                log_end_offset=recovered.log_end_offset,
+            )
 
     def _directory_for(self, topic: str, index: int) -> LogDirectory:
         """Where it is already, else the directory in service with the fewest partitions."""
@@ -177,26 +188,45 @@ class Partitions:
         )
 
     def _delete(self, topic_id: bytes) -> set[str]:
-        gone: set[str] = set()
+        gone = {name for (key, _), name in self._damaged.items() if key == topic_id}
         for partition in self.by_id.pop(topic_id, {}).values():
             gone.add(partition.topic)
-            partition.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            partition.release_waiters()
+            partition.take_out(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             directory = self._directory_of.pop(partition)
             try:
                 directory.delete_partition(partition.log)
             except StorageError as error:
                 self._on_storage_error(partition.name, error)
+        self._damaged = {key: name for key, name in self._damaged.items() if name not in gone}
         for topic in gone:
             self.by_name.pop(topic, None)
         return gone
 
     # -- failing -----------------------------------------------------------------------
 
+    def offline_names(self) -> list[str]:
+        """Partitions out of service: damaged ones, and those of failed directories."""
+        failed = [partition.name for partition in self.all() if partition.error]
+        damaged = [f"{key[0]}-{key[1]}" for key in self._damaged if isinstance(key[0], str)]
+        return failed + damaged
+
+    def missing(self, topic: TopicKey, index: int) -> ErrorCode:
+        """Why `find` found nothing: unknown here, or there and damaged."""
+        if (topic, index) in self._damaged:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if isinstance(topic, bytes) and topic not in self.by_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _on_directory_failure(self, directory: LogDirectory, error: StorageError) -> None:
+        self._on_storage_error(directory.path, error)
+        for partition in self.in_directory(directory.path):
+            if not partition.error:
+                partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
+
     def _on_storage_error(self, name: str, error: StorageError) -> None:
-        """One partition's disk failed: so have all partitions of that directory."""
         self.storage_error_count += 1
-        self._log.error("storage_failed", partition=name, path=error.path, error=str(error.cause))
+        self._log.error("storage_failed", what=name, path=error.path, error=str(error.cause))
 
     # -- upkeep ------------------------------------------------------------------------
 

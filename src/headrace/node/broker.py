@@ -43,7 +43,7 @@ from headrace.node.metrics import MetricsPage
 from headrace.quorum.host import Host
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
-from headrace.runtime.disk import Disk
+from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import SidePort
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
@@ -53,7 +53,7 @@ _UPKEEP_INTERVAL_MS = 1000
 _STALL_PROBE_MS = 100
 _STALL_MS = 100
 _DRAIN_STEP_S = 0.02
-_DRAIN_TIMEOUT_S = SHUTDOWN_TIMEOUT_MS / 1000 / 2
+_DRAIN_STEPS_MAX = int(SHUTDOWN_TIMEOUT_MS / 1000 / 2 / _DRAIN_STEP_S)
 
 
 def run(
@@ -133,7 +133,7 @@ class BrokerNode:
         self._clock = SystemClock()
         self._timers = LoopTimers(self._loop)
         self.log = EventLog(_write_line, self._clock)
-        self._storage = Disk(self._loop)
+        self._storage = DiskStorage(self._loop)
         self._pool = BufferPool()
         self._servers: list[TcpServer] = []
         self._directories: list[LogDirectory] = []
@@ -148,7 +148,7 @@ class BrokerNode:
     async def start(self) -> None:
         config, log = self._config, self.log
         started_ms = self._clock.monotonic_ms()
-        Path(self._data).mkdir(parents=True, exist_ok=True)
+        self._storage.make_directory(self._data)
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._announcement_path)
         entropy = random.Random(os.urandom(16))
@@ -182,7 +182,7 @@ class BrokerNode:
             partitions=partitions,
             controller=controller,
             advertised=advertised,
-            on_failure=lambda error: None,
+            on_failure=_ignore,
         )
         self._metadata_log = metadata_log
         host.load()
@@ -200,8 +200,8 @@ class BrokerNode:
             "started",
             node_id=node_id,
             cluster_id=cluster_id,
-            listen=",".join(f"{host}:{port}" for host, port in advertised.values()),
-            metrics="%s:%d" % metrics_address,
+            listen=",".join(map(_text, advertised.values())),
+            metrics=_text(metrics_address),
             partitions=sum(1 for _ in partitions.all()),
             took_ms=self._clock.monotonic_ms() - started_ms,
         )
@@ -304,8 +304,8 @@ class BrokerNode:
         """`broker.json`: where this process is, for those who started it."""
         told = {
             "pid": os.getpid(),
-            "listen": "%s:%d" % next(iter(advertised.values())),
-            "metrics": "%s:%d" % metrics_address,
+            "listen": _text(next(iter(advertised.values()))),
+            "metrics": _text(metrics_address),
         }
         path = self._announcement_path
         self._storage.replace_file(path, json.dumps(told).encode() + b"\n", sync=False)
@@ -372,8 +372,9 @@ class BrokerNode:
         for server in self._servers:
             server.stop_accepting()
         self._broker.prepare_stop()
-        deadline = self._loop.time() + _DRAIN_TIMEOUT_S
-        while self._loop.time() < deadline and any(server.busy for server in self._servers):
+        for _ in range(_DRAIN_STEPS_MAX):
+            if not any(server.busy for server in self._servers):
+                break
             await asyncio.sleep(_DRAIN_STEP_S)
         for server in self._servers:
             server.close()
@@ -406,6 +407,11 @@ class BrokerNode:
 def _write_line(line: str) -> None:
     sys.stderr.write(line)
     sys.stderr.flush()
+
+
+def _text(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _ignore(_: BaseException) -> None:

@@ -36,7 +36,7 @@ class MetricsPage:
     def health(self) -> Page:
         """200 while everything is in service, 503 with the reason otherwise."""
         broker = self._broker
-        offline = [partition.name for partition in broker.partitions.all() if partition.error]
+        offline = broker.partitions.offline_names()
         status = "stopping" if broker.stopping else "degraded" if offline else "ok"
         body = {
             "status": status,
@@ -61,7 +61,11 @@ class MetricsPage:
         yield requests
         for name, help_text, value in (
             ("handler_failures", "Requests that met a bug.", metrics.handler_failures),
-            ("storage_errors", "Disk operations that failed.", metrics.storage_errors),
+            (
+                "storage_errors",
+                "Disk operations that failed.",
+                broker.partitions.storage_error_count,
+            ),
             ("loop_stalls", "Times the loop was held up over 100 ms.", metrics.loop_stalls),
             ("connections_accepted", "Connections accepted.", self._sum("accepted")),
             ("connections_refused", "Connections over max.connections.", self._sum("refused")),
@@ -96,18 +100,18 @@ class MetricsPage:
         end = GaugeMetricFamily("headrace_log_end_offset", "Next offset.", labels=labels)
         start = GaugeMetricFamily("headrace_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("headrace_log_size_bytes", "Bytes on disk.", labels=labels)
-        offline = 0
-        for partition in self._broker.partitions.all():
+        for partition in self._broker.partitions.in_service():
             values = [partition.topic, str(partition.index)]
             end.add_metric(values, partition.high_watermark)
             start.add_metric(values, partition.log.log_start_offset)
             size.add_metric(values, partition.log.size_bytes)
-            offline += bool(partition.error)
         yield end
         yield start
         yield size
         yield GaugeMetricFamily(
-            "headrace_offline_partitions", "Partitions out of service.", value=offline
+            "headrace_offline_partitions",
+            "Partitions out of service.",
+            value=len(self._broker.partitions.offline_names()),
         )
 
     def _groups(self) -> Iterator[Any]:

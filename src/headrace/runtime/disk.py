@@ -260,6 +260,11 @@ class DiskStorage:
             state = os.statvfs(path)
         return state.f_bavail * state.f_frsize
 
+    def total_bytes(self, path: str) -> int:
+        with _failing(path):
+            state = os.statvfs(path)
+        return state.f_blocks * state.f_frsize
+
     def lock(self, path: str) -> str | None:
         """Hold a lock file until `close`; who holds it if somebody else does."""
         file = self.open(path, create=True)

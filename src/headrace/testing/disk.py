@@ -383,6 +383,9 @@ class SimulatedDisk:
         self._directory(path)
         return 1 << 40 if self.capacity_bytes is None else self.capacity_bytes
 
+    def total_bytes(self, path: str) -> int:
+        return self.free_bytes(path)
+
     # -- the tree ------------------------------------------------------------------------------
 
     def _sync(self, file: SimulatedFile, written_count: int) -> StorageError | None:

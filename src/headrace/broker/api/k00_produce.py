@@ -25,13 +25,11 @@ TopicKey = str | bytes
 Row = tuple[int, int, int, int, int, str | None]
 """index, error code, base offset, log append time, log start offset, error message."""
 
-_TOPIC_IDS_SINCE = 13
-
 
 class PendingProduce:
     """A produce request whose batches are staged: answered after the commit."""
 
-    __slots__ = ("acks", "_correlation_id", "_topics", "_version")
+    __slots__ = ("_correlation_id", "_topics", "_version", "acks")
 
     def __init__(self, frame: ProduceFrame, version: int, correlation_id: int) -> None:
         self.acks = frame.acks
@@ -54,7 +52,8 @@ class PendingProduce:
             for index, records in data:
                 partition = found.get(index) if found is not None else None
                 if partition is None:
-                    rows.append((index, None, self._unknown(index, found is None)))
+                    error = partitions.missing(topic, index)
+                    rows.append((index, None, _refusal(index, error, None)))
                     continue
                 if partition.error:
                     rows.append((index, None, _refusal(index, partition.error, None)))
@@ -102,11 +101,6 @@ class PendingProduce:
             (topic, [_row(index, partition, outcome) for index, partition, outcome in rows])
             for topic, rows in self._topics
         ]
-
-    def _unknown(self, index: int, topic_unknown: bool) -> Row:
-        if topic_unknown and self._version >= _TOPIC_IDS_SINCE:
-            return _refusal(index, ErrorCode.UNKNOWN_TOPIC_ID, None)
-        return _refusal(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 
     def _refuse_all(self, frame: ProduceFrame, code: ErrorCode) -> None:
         for topic, data in frame.topics:

@@ -147,7 +147,10 @@ class Fetch:
         urgent = False
         for wanted in self._wanted:
             partition = broker.partitions.find(wanted.topic, wanted.index)
-            error = _refusal_of(partition, wanted, frame.replica_id)
+            if partition is None:
+                error = broker.partitions.missing(wanted.topic, wanted.index)
+            else:
+                error = _refusal_of(partition, wanted, frame.replica_id)
             if error or partition is None:
                 urgent = True
                 rows.append((wanted, _error_row(wanted.index, error)))
@@ -237,11 +240,7 @@ class Fetch:
         )
 
 
-def _refusal_of(partition: Partition | None, wanted: Wanted, replica_id: int) -> ErrorCode:
-    if partition is None:
-        if isinstance(wanted.topic, bytes):
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _refusal_of(partition: Partition, wanted: Wanted, replica_id: int) -> ErrorCode:
     if replica_id >= 0:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return partition.error or partition.leader_epoch_refusal(wanted.current_leader_epoch)

@@ -73,7 +73,7 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     partition = broker.partitions.find(topic, asked.partition_index)
     if partition is None:
-        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _refused(asked, broker.partitions.missing(topic, asked.partition_index))
     error = partition.error or partition.leader_epoch_refusal(asked.current_leader_epoch)
     if error:
         return _refused(asked, error)
@@ -103,7 +103,7 @@ def _find(partition: Partition, timestamp: int, end_offset: int) -> tuple[int, i
             return -1, end_offset, partition.leader_epoch
         case -2 | -4 | -6:
             start = log.log_start_offset
-            return -1, start, log.epochs.epoch_of(start)
+            return -1, start, log.epochs.epoch_at(start)
         case -5:
             return -1, -1, -1
         case -3:

@@ -44,7 +44,7 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     partition = broker.partitions.find(topic, asked.partition_index)
     if partition is None:
-        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _refused(asked, broker.partitions.missing(topic, asked.partition_index))
     if partition.error:
         return _refused(asked, partition.error)
     if not partition.config.deleted:

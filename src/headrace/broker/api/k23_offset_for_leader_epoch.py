@@ -7,7 +7,6 @@ Where an epoch ends in this log: a client that read further has read what was cu
 from typing import TYPE_CHECKING
 
 from headrace.broker.context import RequestContext
-from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -39,7 +38,7 @@ def handle(
 def _answer(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = broker.partitions.find(topic, asked.partition)
     if partition is None:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = broker.partitions.missing(topic, asked.partition)
     else:
         error = partition.error or partition.leader_epoch_refusal(asked.current_leader_epoch)
     if error or partition is None:
