@@ -57,7 +57,9 @@ def consume(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Print a topic's records, values one a line or whole records as JSON, until Ctrl-C.
+    """Print a topic's records until Ctrl-C.
+
+    Values, one a line, or with --json whole records.
 
     \b
     Examples:

@@ -60,9 +60,9 @@ def up(
     as_json: Json = False,
     ready_descriptor: Annotated[int | None, typer.Option("--ready-fd", hidden=True)] = None,
 ) -> None:
-    """Start a cluster of real processes on this machine and keep it running until Ctrl-C.
+    """Start a local cluster and keep it running until Ctrl-C.
 
-    All data, logs and addresses are in one directory; the next `up` on it goes on from there.
+    Every node is a real process. All data, logs and addresses are in one directory; the next `up` on it goes on from there.
 
     \b
     Examples:

@@ -70,6 +70,9 @@ def _run_typer(arguments: list[str]) -> int:
     try:
         app(arguments, prog_name="headrace", standalone_mode=True)
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):
+            # typer takes a closed pipe for a failure.
+            raise stop.__context__ from None
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
     return DONE
 

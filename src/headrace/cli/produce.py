@@ -66,7 +66,9 @@ def produce(
     bootstrap_servers: BootstrapServers = None,
     data: Data = None,
 ) -> None:
-    """Send records from stdin, one a line, and wait until they are acknowledged.
+    """Send records from stdin, one a line.
+
+    Ends when all of them are acknowledged.
 
     \b
     Examples:

@@ -27,7 +27,7 @@ SOFTWARE_NAME = "headrace"
 SOFTWARE_VERSION = "0.1"
 """What ApiVersions tells the server about us (KIP-511); the protocol, not the package."""
 
-RECEIVE_BYTES_MAX = 1024 * 1024
+RECEIVE_STEP_BYTES = 16 * 1024 * 1024
 
 _SIZE = struct.Struct(">i")
 _CORRELATION_AND_ERROR = struct.Struct(">ih")
@@ -167,13 +167,17 @@ class Connection:
             raise self._broken(_reason(error)) from error
 
     def _receive_exactly(self, size: int) -> memoryview:
-        # Grows with what has arrived: a peer's word about a size reserves no memory.
-        received = bytearray()
-        while len(received) < size:
-            chunk = self._socket.recv(min(size - len(received), RECEIVE_BYTES_MAX))
-            if not chunk:
+        # A peer's word about a size reserves no more than a step: more only as bytes arrive.
+        received = bytearray(min(size, RECEIVE_STEP_BYTES))
+        filled = 0
+        while filled < size:
+            if filled == len(received):
+                received.extend(bytes(min(size - filled, RECEIVE_STEP_BYTES)))
+            with memoryview(received) as view:
+                count = self._socket.recv_into(view[filled:])
+            if count == 0:
                 raise self._broken("it closed the connection")
-            received += chunk
+            filled += count
         return memoryview(received)
 
     def _decode(

@@ -1,0 +1,149 @@
+"""Reading from offsets: cuts, holes, control batches, and what the leader refuses."""
+
+import pytest
+from tests.unit.client.fake_broker import FakeBroker
+
+from headrace.client.cluster import Cluster
+from headrace.client.consumer import Consumer, start_positions
+from headrace.client.errors import ServerError
+from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from headrace.wire.kafka.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from headrace.wire.kafka.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from headrace.wire.kafka.records import Record, build_batch
+
+
+class Log:
+    """One topic of one partition with these batches, served by a FakeBroker."""
+
+    def __init__(self, broker: FakeBroker, batches: list[bytes], begin: int, end: int) -> None:
+        self.content = b"".join(batches)
+        self.begin, self.end = begin, end
+        self.errors: list[int] = []
+        broker.topics["events"] = 1
+        broker.topic_ids["events"] = b"events-topic-id!"
+        broker.handlers[FetchRequest] = self.fetch
+        broker.handlers[ListOffsetsRequest] = self.list_offsets
+
+    def fetch(self, request: FetchRequest, _: int) -> FetchResponse:
+        (asked,) = request.topics
+        (partition,) = asked.partitions
+        code = self.errors.pop(0) if self.errors else 0
+        if not self.begin <= partition.fetch_offset <= self.end:
+            code = 1
+        records = b"" if code or partition.fetch_offset == self.end else self.content
+        data = PartitionData(
+            partition_index=partition.partition,
+            error_code=code,
+            high_watermark=self.end,
+            records=records,
+        )
+        topic = FetchableTopicResponse(
+            topic=asked.topic, topic_id=asked.topic_id, partitions=[data]
+        )
+        return FetchResponse(responses=[topic])
+
+    def list_offsets(self, request: ListOffsetsRequest, _: int) -> ListOffsetsResponse:
+        timestamp = request.topics[0].partitions[0].timestamp
+        offset = {EARLIEST_TIMESTAMP: self.begin, LATEST_TIMESTAMP: self.end}.get(timestamp, -1)
+        answer = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+        return ListOffsetsResponse(
+            topics=[ListOffsetsTopicResponse(name="events", partitions=[answer])]
+        )
+
+
+def batch(first: int, count: int, *, is_control: bool = False) -> bytes:
+    records = [
+        Record(first + index, 1_000 + index, b"key", b"%d" % (first + index), [("h", None)])
+        for index in range(count)
+    ]
+    return bytes(build_batch(records, base_offset=first, is_control=is_control))
+
+
+def values(consumer: Consumer) -> list[int]:
+    return [record.offset for record in consumer.poll(0)]
+
+
+def test_a_batch_is_cut_to_the_asked_offset(broker: FakeBroker, cluster: Cluster) -> None:
+    Log(broker, [batch(0, 5), batch(5, 5)], 0, 10)
+    consumer = Consumer(cluster, {("events", 0): 3})
+    records = list(consumer.poll(0))
+    assert [record.offset for record in records] == [3, 4, 5, 6, 7, 8, 9]
+    assert (records[0].key, records[0].value, records[0].headers) == (b"key", b"3", [("h", None)])
+    assert consumer.positions == {("events", 0): 10}
+    assert consumer.high_watermarks == {("events", 0): 10}
+    assert consumer.at_end({("events", 0): 10})
+
+
+def test_what_was_not_taken_is_read_again(broker: FakeBroker, cluster: Cluster) -> None:
+    Log(broker, [batch(0, 5)], 0, 5)
+    consumer = Consumer(cluster, {("events", 0): 0})
+    polled = consumer.poll(0)
+    assert [next(polled).offset, next(polled).offset] == [0, 1]
+    assert consumer.positions == {("events", 0): 2}
+    assert values(consumer) == [2, 3, 4]
+
+
+def test_a_batch_that_is_cut_off_waits_for_the_next_fetch(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    log = Log(broker, [batch(0, 2), batch(2, 2)[:-3]], 0, 4)
+    consumer = Consumer(cluster, {("events", 0): 0})
+    assert values(consumer) == [0, 1]
+    log.content = batch(2, 2)
+    assert values(consumer) == [2, 3]
+
+
+def test_control_batches_are_passed_over(broker: FakeBroker, cluster: Cluster) -> None:
+    Log(broker, [batch(0, 2), batch(2, 1, is_control=True)], 0, 3)
+    consumer = Consumer(cluster, {("events", 0): 0})
+    assert values(consumer) == [0, 1]
+    assert consumer.positions == {("events", 0): 3}
+
+
+def test_a_hole_at_the_end_of_a_batch_is_passed_over(broker: FakeBroker, cluster: Cluster) -> None:
+    """Compaction removes records and keeps the batch's last offset."""
+    compacted = bytearray(batch(0, 1))
+    compacted[23:27] = (4).to_bytes(4, "big")
+    Log(broker, [bytes(compacted)], 0, 5)
+    consumer = Consumer(cluster, {("events", 0): 0})
+    assert values(consumer) == [0]
+    assert consumer.positions == {("events", 0): 5}
+
+
+def test_an_offset_out_of_range_fails_unless_told_where_to_go(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    Log(broker, [batch(5, 2)], 5, 7)
+    with pytest.raises(
+        ServerError, match=r"fetch of events-0 from offset 3: .*OFFSET_OUT_OF_RANGE"
+    ):
+        values(Consumer(cluster, {("events", 0): 3}))
+    consumer = Consumer(cluster, {("events", 0): 3}, reset=EARLIEST_TIMESTAMP)
+    assert values(consumer) == []
+    assert values(consumer) == [5, 6]
+
+
+def test_a_moved_leader_is_found_again(broker: FakeBroker, cluster: Cluster) -> None:
+    log = Log(broker, [batch(0, 1)], 0, 1)
+    log.errors = [6, 6]
+    assert values(Consumer(cluster, {("events", 0): 0})) == [0]
+
+
+def test_starts(broker: FakeBroker, cluster: Cluster) -> None:
+    Log(broker, [batch(5, 2)], 5, 7)
+    where = [("events", 0)]
+    assert start_positions(cluster, where, 6, is_offset=True) == {("events", 0): 6}
+    begin = start_positions(cluster, where, EARLIEST_TIMESTAMP, is_offset=False)
+    assert begin == {("events", 0): 5}
+    after_all_records = start_positions(cluster, where, 9_999, is_offset=False)
+    assert after_all_records == {("events", 0): 7}
