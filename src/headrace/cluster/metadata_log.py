@@ -8,6 +8,7 @@ from headrace.base.clock import Clock
 from headrace.base.ids import METADATA_TOPIC_ID
 from headrace.base.storage import Storage
 from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC
+from headrace.log import checkpoints
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
@@ -28,9 +29,11 @@ def open_metadata_log(
 
     Nothing of it is ever deleted: without snapshots the log is the only copy.
     """
-    return PartitionLog.open(
+    path = metadata_log_path(directory)
+    _write_topic_id(storage, path)
+    log = PartitionLog.open(
         storage,
-        metadata_log_path(directory),
+        path,
         CLUSTER_METADATA_TOPIC,
         0,
         LogConfig(retention_ms=-1, retention_bytes=-1, delete=False),
@@ -38,3 +41,14 @@ def open_metadata_log(
         topic_id=METADATA_TOPIC_ID,
         files=files,
     )
+    # The folder's own name must outlive a power failure as surely as what is in it.
+    storage.sync_directory(directory)
+    return log
+
+
+def _write_topic_id(storage: Storage, path: str) -> None:
+    """Before anything else, and synced: a log without its id would not open again."""
+    storage.make_directory(path)
+    metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
+    if not storage.exists(metadata):
+        checkpoints.write_topic_id(storage, metadata, METADATA_TOPIC_ID, sync=True)
