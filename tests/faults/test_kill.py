@@ -34,9 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:Deprecat
 
 @pytest.fixture(params=TARGETS)
 def victim(request: pytest.FixtureRequest) -> Iterator[Target]:
-    # Kafka waits for the old incarnation's session before it takes the new one: keep it short.
-    more = {"broker.session.timeout.ms": "1500"} if request.param == "kafka" else {}
-    with start_target(str(request.param), **more) as broker:
+    with start_target(str(request.param)) as broker:
         yield broker
 
 

@@ -15,6 +15,8 @@ PATIENCE = {
     # A test that waits for a reconnect must not wait for librdkafka's patience.
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
+    # A broker that is down on purpose is no news.
+    "log_level": 2,
 }
 
 

@@ -38,6 +38,9 @@ DEFAULTS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # After a kill the new incarnation is not taken before the old one's session ends.
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
 }
 
 
