@@ -20,7 +20,6 @@ from headrace.wire.kafka.messages.join_group import (
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
-FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_WITH_KNOWN_MEMBER_ID = 4
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
@@ -40,11 +39,7 @@ def handle(
             Protocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols
         ),
         session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=(
-            request.rebalance_timeout_ms
-            if version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT
-            else request.session_timeout_ms
-        ),
+        rebalance_timeout_ms=_rebalance_timeout_ms(request),
         requires_known_member_id=version >= FIRST_VERSION_WITH_KNOWN_MEMBER_ID,
         can_skip_assignment=version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
     )
@@ -53,6 +48,13 @@ def handle(
         return _response(answer, version)
 
     return broker.groups.join(request.group_id, question).map(respond)
+
+
+def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """Version 0 has none, and reads as its default: the session timeout then serves for both."""
+    if request.rebalance_timeout_ms < 0:
+        return request.session_timeout_ms
+    return request.rebalance_timeout_ms
 
 
 def _response(answer: JoinAnswer, version: int) -> JoinGroupResponse:
