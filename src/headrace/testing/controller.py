@@ -20,6 +20,7 @@ from headrace.testing.disk import SimulatedDisk
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
 
 LISTENER = "PLAINTEXT"
+_SYNCS_MAX = 10_000
 
 
 class SimulatedController:
@@ -60,13 +61,20 @@ class SimulatedController:
         self.controller = Controller(self.host, self.config, self.random)
         for broker_id in self.broker_ids:
             self.controller.start(self._registration(broker_id), unclean=unclean)
-            self.disk.complete_syncs()
+            self.settle()
         assert not self.failures
+
+    def settle(self) -> None:
+        """Let syncs be done until nobody asks for one."""
+        for _ in range(_SYNCS_MAX):
+            if not self.disk.complete_syncs():
+                return
+        raise AssertionError("syncs without end")
 
     def ask(self, request: Any, api_version: int | None = None) -> Any:
         """The response, once everything is synced."""
         promise = self.submit(request, api_version)
-        self.disk.complete_syncs()
+        self.settle()
         return promise.value()
 
     def submit(self, request: Any, api_version: int | None = None) -> Promise[Any]:
