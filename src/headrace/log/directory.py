@@ -102,7 +102,7 @@ class LogDirectory:
         directory = cls(storage, path, clock, files, random)
         directory.cluster_id = cluster_id
         try:
-            storage.make_directory(path)
+            directory._make()
             holder = storage.lock(f"{path}/{LOCK}")
             if holder is not None:
                 raise UsageError(f"{path} is in use by {holder}; stop that one first")
@@ -115,6 +115,12 @@ class LogDirectory:
         except StorageError as error:
             directory.fail(error)
         return directory
+
+    def _make(self) -> None:
+        if not self._storage.is_directory(self.path):
+            self._storage.make_directory(self.path)
+            parent, slash, _ = self.path.rpartition("/")
+            self._storage.sync_directory(parent or slash or ".")
 
     def _identify(self, cluster_id: str | None, node_id: int) -> None:
         path = self._file(checkpoints.META_PROPERTIES)

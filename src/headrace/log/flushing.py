@@ -43,7 +43,8 @@ class Flusher:
         self._last_flush_ms = log.clock.now_ms()
         self._waiting: list[OnDone] = []
 
-    def on_new_name(self) -> None:
+    def on_names_changed(self) -> None:
+        """Files came, went or were renamed: they are synced before the recovery point moves."""
         self._names_dirty = True
 
     def flush(self, on_done: OnDone) -> None:
@@ -66,7 +67,7 @@ class Flusher:
         config = log.config
         if unflushed >= config.flush_messages or now_ms - self._last_flush_ms >= config.flush_ms:
             self._last_flush_ms = now_ms
-            self.flush(_ignore)
+            self.flush(ignore_outcome)
 
     def flush_now(self) -> None:
         """Before returning: for start, stop and rare administration."""
@@ -137,5 +138,5 @@ class Flusher:
         return segments[first:]
 
 
-def _ignore(error: StorageError | None) -> None:
+def ignore_outcome(error: StorageError | None) -> None:
     """`PartitionLog.fail` has heard of it already."""

@@ -22,7 +22,7 @@ from headrace.log import checkpoints, producer_snapshot, retention, timestamps, 
 from headrace.log.config import LogConfig
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.file_budget import FileBudget
-from headrace.log.flushing import Flusher
+from headrace.log.flushing import Flusher, ignore_outcome
 from headrace.log.loading import load_epochs, load_producers, run, snapshot_path
 from headrace.log.offset_index import RELATIVE_OFFSET_MAX
 from headrace.log.outcomes import LogSlice, OffsetOutOfRange, Staged, TimestampOffset
@@ -346,13 +346,14 @@ class PartitionLog:
             self.fail(error)
             raise
         sealed.forget_indexes()
+        self.flush(ignore_outcome)
 
     def _begin_segment(self, base_offset: int) -> None:
         config = self.config
         folder = Folder(self.files, self.path, config, self.clock.now_ms())
         segment = folder.segment(base_offset, 0)
         segment.create(config.segment_bytes if config.preallocate else 0)
-        self.flusher.on_new_name()
+        self.flusher.on_names_changed()
         self.segments.append(segment)
         self._bases.append(base_offset)
         self._active = segment
@@ -522,10 +523,13 @@ class PartitionLog:
             if before_offset > self.recovery_point:
                 # A start behind the synced end would look like a lost log after a power cut.
                 self.flush_now()
-            self.log_start_offset = before_offset
-            if self.epochs.truncate_from_start(before_offset):
-                self._save_epochs()
+            self._start_at(before_offset)
         return self.log_start_offset
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        if self.epochs.truncate_from_start(offset):
+            self._save_epochs()
 
     def retain(self, now_ms: int, high_watermark: int) -> int:
         """Delete the segments that are too old or too many; how many went."""
@@ -536,12 +540,33 @@ class PartitionLog:
             return 0
         if count == len(self.segments):
             self.roll()
+        if self._bases[count] > self.recovery_point:
+            # What stays is synced before what was goes; if that takes time, they go next time.
+            self.flush(ignore_outcome)
+            count = min(count, bisect_right(self._bases, self.recovery_point) - 1)
+            if count == 0 or self.failure is not None:
+                return 0
+        self._sync_snapshot(self._bases[count])
         gone = self.segments[:count]
         del self.segments[:count]
         del self._bases[:count]
-        self.delete_records(max(self.log_start_offset, self._bases[0]))
+        self._start_at(max(self.log_start_offset, self._bases[0]))
         self._discard(gone, now_ms)
         return count
+
+    def _sync_snapshot(self, offset: int) -> None:
+        """The segments before `offset` go: what their producers wrote is in this snapshot alone."""
+        path = snapshot_path(self.path, offset)
+        storage = self.files.storage
+        try:
+            if storage.exists(path):
+                file = storage.open(path)
+                storage.sync_now(file)
+                file.close()
+                storage.sync_directory(self.path)
+        except StorageError as error:
+            self.fail(error)
+            raise
 
     def truncate_to(self, offset: int) -> None:
         """Forget all batches from the one that holds `offset` on."""

@@ -25,6 +25,10 @@ def discard(log: "PartitionLog", segment: Segment, now_ms: int) -> None:
     storage = log.files.storage
     due_ms = now_ms + log.config.file_delete_delay_ms
     segment.release()
+    # Or this could happen: 1. a segment that was never synced goes; 2. the rest is synced, the
+    # recovery point moves; 3. the power fails and undoes the rename; 4. a torn segment is back,
+    # below the recovery point. So the next flush syncs the names first.
+    log.flusher.on_names_changed()
     paths = [segment.stem + suffix for suffix in SUFFIXES]
     paths.append(snapshot_path(log.path, segment.base_offset))
     for path in paths:
