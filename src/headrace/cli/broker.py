@@ -63,13 +63,9 @@ def run_broker(arguments: list[str]) -> int:
     settings = parse_settings(options.settings)
     from headrace.node.broker import run
 
-    listen = options.listen
-    if listen is None:
-        # A listener in the configuration is the user's word; only then ours is not needed.
-        listen = "" if "listeners" in settings or options.config else DEFAULT_LISTEN
     return run(
         data=options.data,
-        listen=listen,
+        listen=options.listen,
         config_file=options.config,
         settings=settings,
         insecure=options.insecure,

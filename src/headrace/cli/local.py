@@ -241,11 +241,8 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
         say(f"the cluster in {layout.directory} is just starting, pid {holder}")
     else:
         columns = ("name", "role", "listen", "pid", "state", "answers", "restarts")
-        rows = [
-            [{True: "yes", False: "no"}.get(node[column], node[column]) for column in columns]
-            for node in nodes
-        ]
-        print_table(columns, rows)
+        shown = [{**node, "answers": "yes" if node["answers"] else "no"} for node in nodes]
+        print_table(columns, [[node[column] for column in columns] for node in shown])
     if not well:
         raise typer.Exit(1)
 
