@@ -14,12 +14,13 @@ import pytest
 from tests.conftest import not_run
 from tests.interop.java_tools import JavaMissingError
 from tests.interop.real_kafka import RealKafka
+from tests.wire.batches import good_batch
 from tests.wire.raw import Address, Connection
+from tests.wire.serving import GOOD_TOPIC, produce
 
 from headrace.testing.cluster import LocalBroker
 
 CONTROL = os.environ.get("HEADRACE_CONTROL") == "1"
-GOOD_TOPIC = "good"
 SETTLE_S = 10.0
 RSS_SLACK_BYTES = 64 << 20
 
@@ -86,6 +87,7 @@ def target(
             created = connection.call("create_topics", 5, topics=[topic], timeout=10_000)
             assert created.topics[0].error_code == 0
             await_leader(connection, GOOD_TOPIC)
+            await_writable(connection)
         sockets, rss_bytes = running.sockets(), running.rss_bytes()
         yield running
         assert running.await_sockets(sockets) <= sockets, "sockets leaked"
@@ -103,3 +105,12 @@ def await_leader(connection: Connection, topic: str, timeout_s: float = 10.0) ->
             return
         time.sleep(0.05)
     raise AssertionError(f"{topic} has no leader")
+
+
+def await_writable(connection: Connection, timeout_s: float = 10.0) -> None:
+    """A leader in Kafka's metadata may still say for a moment that it is none."""
+    deadline = time.monotonic() + timeout_s
+    for partition in range(2):
+        while produce(connection, good_batch(b"first"), partition=partition).error_code != 0:
+            assert time.monotonic() < deadline, "not writable"
+            time.sleep(0.05)

@@ -69,7 +69,7 @@ ROWS = [
     Row("count 0 with a record", Batch(count=0).encode(), INVALID_RECORD),
     Row("count -1", Batch(count=-1).encode(), INVALID_RECORD),
     Row("count 2 with 1 record", Batch(count=2, last_offset_delta=0).encode(), INVALID_RECORD),
-    Row("count 2^31-1 with 1 record", Batch(count=2**31 - 1).encode(), INVALID_RECORD),
+    Row("count 2^31-1", Batch(count=2**31 - 1, last_offset_delta=0).encode(), INVALID_RECORD),
     Row("last offset delta 5 of 1", Batch(last_offset_delta=5).encode(), INVALID_RECORD),
     Row("last offset delta -1", Batch(last_offset_delta=-1).encode(), INVALID_RECORD),
     Row("base offset 7", Batch(base_offset=7).encode(), INVALID_RECORD),
@@ -105,8 +105,8 @@ ROWS = [
     # Kafka trims what follows the last whole batch without a word.
     Row("a batch and a half", good_batch() + good_batch()[:30], INVALID_RECORD, NONE),
     Row("a header alone", good_batch()[:61], INVALID_RECORD),
-    Row("30 bytes of a batch", good_batch()[:30], INVALID_RECORD),
-    Row("no bytes", b"", INVALID_RECORD),
+    Row("30 bytes of a batch", good_batch()[:30], BROKEN, INVALID_RECORD),
+    Row("no bytes", b"", BROKEN, INVALID_RECORD),
     # Kafka 4.3.0 never answers and keeps the connection.
     Row("null records", None, INVALID_RECORD, kafka_hangs=True),
     Row("garbage", b"\x55" * 100, CORRUPT_MESSAGE),

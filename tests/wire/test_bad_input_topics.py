@@ -23,6 +23,7 @@ INVALID_REPLICA_ASSIGNMENT = 39
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 POLICY_VIOLATION = 44
+BROKER_ID_NOT_REGISTERED = 102
 
 
 def topic(
@@ -207,9 +208,9 @@ SET, DELETE, APPEND = 0, 1, 2
         (TOPIC, "good", "retention.ms", 9, "1", {INVALID_REQUEST, INVALID_CONFIG}),
         (TOPIC, "good", "compression.type", SET, "brotli", INVALID_CONFIG),
         (TOPIC, "nowhere", "retention.ms", SET, "1", UNKNOWN_TOPIC_OR_PARTITION),
-        (TOPIC, "", "retention.ms", SET, "1", INVALID_REQUEST),
+        (TOPIC, "", "retention.ms", SET, "1", {INVALID_REQUEST, INVALID_TOPIC}),
         (99, "good", "retention.ms", SET, "1", INVALID_REQUEST),
-        (BROKER, "77", "log.retention.ms", SET, "1", INVALID_REQUEST),
+        (BROKER, "77", "log.retention.ms", SET, "1", {INVALID_REQUEST, BROKER_ID_NOT_REGISTERED}),
     ],
 )
 def test_incremental_alter_configs(

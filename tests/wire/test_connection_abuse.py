@@ -9,6 +9,7 @@ import contextlib
 import resource
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 
@@ -164,12 +165,36 @@ def test_a_sender_that_never_reads(target: Target) -> None:
     with Connection(target.address) as connection:
         connection.socket.settimeout(1.0)
         with contextlib.suppress(TimeoutError):
-            for _ in range(400):
+            for _ in range(4000):  # more than the kernel's buffers of both sides hold
                 connection.socket.sendall(data)
-            pytest.fail("8 MB of requests were swallowed without one answer being read")
+            pytest.fail("64 MB of requests were swallowed without one answer being read")
         assert served_in_s(target) < SERVED_WITHIN_S
         if not target.is_control:
             assert target.rss_bytes() - before_bytes < 64 << 20
+
+
+def test_a_sender_far_ahead_of_its_reading(target: Target) -> None:
+    """More requests than a connection may have in flight: held back, and all answered in order."""
+    count = 20_000
+    with Connection(target.address) as connection:
+
+        def send() -> None:
+            for first in range(0, count, 1000):
+                numbers = range(first, first + 1000)
+                connection.send(
+                    b"".join(api_versions[:8] + pack(n) + api_versions[12:] for n in numbers)
+                )
+
+        api_versions = request("api_versions", 0)
+        pack = struct.Struct(">i").pack
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            for number in range(count):
+                assert correlation_of(connection.read_frame()) == number
+        finally:
+            connection.socket.shutdown(socket.SHUT_RDWR)
+            sender.join()
 
 
 def test_idle_connections_are_closed(target: Target) -> None:
