@@ -82,8 +82,9 @@ def read_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 def read_records(batch: Buffer, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
     """The records of the batch at the start of `batch`, with absolute offsets and timestamps."""
     header = read_header(batch)
-    payload = _payload(header, batch, limit_bytes)
+    payload = bytes(_payload(header, batch, limit_bytes))  # slices of bytes need no second copy
     is_append_time = header.timestamp_type == TIMESTAMP_APPEND
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
     position = 0
     for _ in range(_checked_count(header, payload)):
         try:
@@ -94,10 +95,8 @@ def read_records(batch: Buffer, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> It
             raise InvalidRecord("record is cut short") from error
         except ProtocolError as error:
             raise InvalidRecord(str(error)) from error
-        timestamp = (
-            header.max_timestamp if is_append_time else header.base_timestamp + timestamp_delta
-        )
-        yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+        timestamp = header.max_timestamp if is_append_time else base_timestamp + timestamp_delta
+        yield Record(base_offset + offset_delta, timestamp, key, value, headers)
     if position != len(payload):
         raise InvalidRecord(f"{len(payload) - position} bytes behind the last record")
 
@@ -226,39 +225,50 @@ def _checked_count(header: BatchHeader, payload: Buffer) -> int:
 
 
 def _read_record(
-    data: Buffer, position: int
+    data: bytes, position: int
 ) -> tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]], int]:
+    """One record. The varints that mostly have one byte are read here: a call costs more."""
     length, position = decode_signed(data, position)
     end = position + length
     if length < 0 or end > len(data):
         raise InvalidRecord(f"record of {length} bytes in {len(data) - position}")
-    timestamp_delta, position = decode_signed(data, position + 1, _VARLONG_BYTES_MAX)
+    position += 1  # attributes, of which none is defined
+    byte = data[position]
+    if byte < 128:
+        timestamp_delta = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        timestamp_delta, position = decode_signed(data, position, _VARLONG_BYTES_MAX)
     offset_delta, position = decode_signed(data, position)
     key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
-    count = data[position]
-    if count == 0:
-        headers: list[tuple[str, bytes | None]] = []
-        position += 1
-    else:
+    if data[position]:
         headers, position = _read_headers(data, position, end)
+    else:
+        headers = []
+        position += 1
     if position != end:
         raise InvalidRecord("record's length is not that of its fields")
     return timestamp_delta, offset_delta, key, value, headers, position
 
 
-def _read_bytes(data: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = decode_signed(data, position)
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    byte = data[position]
+    if byte < 128:
+        length = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        length, position = decode_signed(data, position)
     if length < 0:
         return None, position
     stop = position + length
     if stop > end:
         raise InvalidRecord(f"field of {length} bytes in a record with {end - position} left")
-    return bytes(data[position:stop]), stop
+    return data[position:stop], stop
 
 
 def _read_headers(
-    data: Buffer, position: int, end: int
+    data: bytes, position: int, end: int
 ) -> tuple[list[tuple[str, bytes | None]], int]:
     count, position = decode_signed(data, position)
     if not 0 <= count * _HEADER_BYTES_MIN <= end - position:
@@ -287,10 +297,12 @@ def _encode_record(
     value: bytes | None,
     headers: Headers,
 ) -> bytes:
-    parts = [b"\0", encode_signed(timestamp_delta), encode_signed(offset_delta)]
-    for field in (key, value):
-        parts += (_NULL,) if field is None else (encode_signed(len(field)), field)
-    parts.append(encode_signed(len(headers)))
+    out = _NO_ATTRIBUTES + encode_signed(timestamp_delta) + encode_signed(offset_delta)
+    out += _NULL if key is None else encode_signed(len(key)) + key
+    out += _NULL if value is None else encode_signed(len(value)) + value
+    if not headers:
+        return out + _NO_HEADERS
+    parts = [out, encode_signed(len(headers))]
     for name, content in headers:
         encoded = name.encode()
         parts += (encode_signed(len(encoded)), encoded)
@@ -298,4 +310,6 @@ def _encode_record(
     return b"".join(parts)
 
 
+_NO_ATTRIBUTES = b"\0"
+_NO_HEADERS = b"\0"
 _NULL = encode_signed(-1)

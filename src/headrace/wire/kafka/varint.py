@@ -14,11 +14,15 @@ from headrace.base.errors import ProtocolError
 
 INT32_MAX = 0x7FFFFFFF
 
-# Lengths below this are looked up. Most strings, arrays and records are shorter.
-_TABLE_SIZE = 4096
+_ONE_BYTE = [bytes((value,)) for value in range(128)]
 
 
 def _encode(value: int) -> bytes:
+    """Two and three bytes without a loop: nearly all lengths and deltas have at most that."""
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -27,13 +31,10 @@ def _encode(value: int) -> bytes:
     return bytes(out)
 
 
-_TABLE = [_encode(value) for value in range(_TABLE_SIZE)]
-
-
 def encode_unsigned(value: int) -> bytes:
     """`value` as an unsigned varint."""
-    if 0 <= value < _TABLE_SIZE:
-        return _TABLE[value]
+    if 0 <= value < 128:
+        return _ONE_BYTE[value]
     if value < 0:
         raise ValueError(f"negative value for an unsigned varint: {value}")
     return _encode(value)
@@ -41,7 +42,8 @@ def encode_unsigned(value: int) -> bytes:
 
 def encode_signed(value: int) -> bytes:
     """`value` as a zig-zag varint or varlong."""
-    return encode_unsigned((value << 1) ^ (value >> 63))
+    value = (value << 1) ^ (value >> 63)
+    return _ONE_BYTE[value] if value < 128 else _encode(value)
 
 
 def finish_unsigned(
