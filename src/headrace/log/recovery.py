@@ -79,7 +79,13 @@ def recover(
     if not clean and segments:
         yield from _scan(folder, recovered, recovery_point)
     if segments:
-        _find_end(recovered, max(recovery_point, log_start_offset))
+        try:
+            recovered.log_end_offset = segments[-1].last_offset() + 1
+        except CorruptionError:
+            # Something came behind a clean end, or damaged it: only a scan can tell.
+            yield from _scan(folder, recovered, max(recovery_point, segments[-1].base_offset))
+            recovered.log_end_offset = segments[-1].last_offset() + 1
+        _check_end(recovered, max(recovery_point, log_start_offset))
     else:
         segment = folder.segment(log_start_offset, 0)
         segment.create()
@@ -101,9 +107,8 @@ def _find_segments(folder: Folder) -> list[Segment]:
     return segments
 
 
-def _find_end(recovered: Recovered, recovery_point: int) -> None:
-    last = recovered.segments[-1]
-    recovered.log_end_offset = end = last.last_offset() + 1
+def _check_end(recovered: Recovered, recovery_point: int) -> None:
+    last, end = recovered.segments[-1], recovered.log_end_offset
     if end < recovery_point:
         raise CorruptionError(
             last.log.path,
@@ -123,7 +128,7 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
     slot = first
     while slot < len(segments):
         segment = segments[slot]
-        scan = SegmentScan(segment)
+        scan = SegmentScan(segment, may_have_gaps=folder.config.compact)
         yield from scan.steps()
         recovered.scanned_bytes += segment.size
         if scan.fault is not None:
@@ -182,8 +187,10 @@ def _drop(folder: Folder, recovered: Recovered, first: int) -> None:
 class SegmentScan:
     """Reads a segment whole and rebuilds its indexes; stops at the first bad batch."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, *, may_have_gaps: bool) -> None:
         self._segment = segment
+        self._may_have_gaps = may_have_gaps
+        self._leader_epoch = -1
         self.position = 0
         """Behind the last good batch."""
         self.next_offset = segment.base_offset
@@ -220,16 +227,24 @@ class SegmentScan:
                 break
             self._segment.index_batch(self.position, header)
             self.next_offset = header.next_offset
+            self._leader_epoch = header.partition_leader_epoch
             place += header.size_bytes
             self.position = start + place
         return place
 
     def _fault_of(self, header: BatchHeader, room: int) -> str | None:
-        if header.base_offset < self.next_offset:
-            return f"base offset {header.base_offset} where {self.next_offset} or more is due"
+        """Offset and epoch are outside of the CRC: only their order tells if they are right."""
+        fault = fault_of(header, room)
+        if fault is not None:
+            return fault
+        base_offset, due = header.base_offset, self.next_offset
+        if base_offset < due or (base_offset > due and not self._may_have_gaps):
+            return f"base offset {base_offset} where {due} is due"
         if not self._segment.can_hold(header.last_offset):
-            return f"base offset {header.base_offset} is too far from the segment's"
-        return fault_of(header, room)
+            return f"base offset {base_offset} is too far from the segment's"
+        if header.partition_leader_epoch < self._leader_epoch:
+            return f"leader epoch {header.partition_leader_epoch} behind {self._leader_epoch}"
+        return None
 
 
 def find_good_batch(file: File, start: int, next_offset: int) -> int | None:

@@ -235,7 +235,10 @@ class Segment:
     def last_offset(self) -> int:
         """The last offset in the file, `base_offset` - 1 if it is empty."""
         last = self.base_offset - 1
-        for _, header in self.headers(self._tail_position()):
+        for position, header in self.headers(self._tail_position()):
+            if header.base_offset <= last:
+                reason = f"base offset {header.base_offset} behind offset {last}"
+                raise CorruptionError(self.log.path, position, reason)
             last = header.last_offset
         return last
 
