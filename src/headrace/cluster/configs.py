@@ -104,14 +104,10 @@ def _decide(
     counts = Counter((resource.resource_type, resource.resource_name) for resource in listed)
     records: Records = []
     outcomes: list[tuple[R, Refusal | None]] = []
-    answered: set[tuple[int, str]] = set()
     for resource in listed:
-        key = (resource.resource_type, resource.resource_name)
-        if key in answered:
-            continue
-        answered.add(key)
-        if counts[key] > 1:
-            outcomes.append((resource, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate resource.")))
+        if counts[resource.resource_type, resource.resource_name] > 1:
+            twice = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            outcomes.append((resource, twice))
             continue
         outcome = _decide_resource(image, resource, wanted, context)
         if isinstance(outcome, Refusal):
@@ -157,6 +153,8 @@ def _resource_refusal(image: ClusterImage, resource: _Named) -> Refusal | None:
 
 
 def _topic_refusal(image: ClusterImage, name: str) -> Refusal | None:
+    if name == "":
+        return Refusal(ErrorCode.INVALID_REQUEST, "There are no configs for all topics at once.")
     illegal = topic_name_refusal(name)
     if illegal is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
@@ -174,7 +172,7 @@ def _broker_refusal(image: ClusterImage, name: str) -> Refusal | None:
             f"Unable to parse broker name '{name}' as an id; leave it empty for all brokers.",
         )
     if int(name) not in image.brokers:
-        return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"No broker with id {name} is registered.")
     return None
 
 
@@ -261,23 +259,33 @@ def _definition(resource_type: int) -> ConfigDef:
 
 def _values_refusal(resource: _Named, values: Values, context: DecisionContext) -> Refusal | None:
     for name, value in values.items():
-        if value is not None and len(value) > CONFIG_VALUE_CHARS_MAX:
+        if value is None:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {name}")
+        if len(value) > CONFIG_VALUE_CHARS_MAX:
             return Refusal(ErrorCode.INVALID_CONFIG, f"The value of {name} is too long.")
+    if resource.resource_type == RESOURCE_TOPIC:
+        return _topic_values_refusal(values, context)
+    return _broker_values_refusal(values, per_broker=resource.resource_name != "")
+
+
+def _topic_values_refusal(values: Values, context: DecisionContext) -> Refusal | None:
     try:
-        if resource.resource_type == RESOURCE_TOPIC:
-            validate_topic_configs(values, context.config.values)
-        else:
-            _validate_broker(values, per_broker=resource.resource_name != "")
+        validate_topic_configs(values, context.config.values)
     except ConfigError as error:
         return Refusal(ErrorCode.INVALID_CONFIG, error.reason)
     return None
 
 
-def _validate_broker(values: Values, *, per_broker: bool) -> None:
+def _broker_values_refusal(values: Values, *, per_broker: bool) -> Refusal | None:
     for name, value in values.items():
-        if value is None:
-            raise ConfigError(name, f"Null value not supported for broker configs: {name}")
-        validate_dynamic(name, value, per_broker=per_broker)
+        # Kafka stores keys that it does not know, for plug-ins; here there are none to mean.
+        if name not in BROKER_CONFIG.keys:
+            return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
+        try:
+            validate_dynamic(name, value, per_broker=per_broker)
+        except ConfigError as error:
+            return Refusal(ErrorCode.INVALID_REQUEST, error.reason)
+    return None
 
 
 def _changes(resource: _Named, current: Mapping[str, str], wanted: Values) -> Records:

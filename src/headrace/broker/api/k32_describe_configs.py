@@ -53,7 +53,7 @@ def _result(
 ) -> DescribeConfigsResult:
     found = _entries(broker, resource)
     result = DescribeConfigsResult(
-        error_message=None,
+        error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

@@ -55,6 +55,4 @@ def _refuse(endpoint_type: int) -> DescribeClusterResponse:
     else:
         error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         message = f"Unsupported endpoint type {endpoint_type}."
-    return DescribeClusterResponse(
-        error_code=int(error), error_message=message, endpoint_type=endpoint_type
-    )
+    return DescribeClusterResponse(error_code=int(error), error_message=message)

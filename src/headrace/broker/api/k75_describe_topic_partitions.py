@@ -32,7 +32,9 @@ def handle(
     image = broker.image
     start_name, start_index = "", 0
     if request.cursor is not None:
-        start_name, start_index = request.cursor.topic_name, max(0, request.cursor.partition_index)
+        start_name, start_index = request.cursor.topic_name, request.cursor.partition_index
+    if start_index < 0:
+        return _refuse_cursor(request)
     limit = int(broker.config["max.request.partition.size.limit"])
     left = max(1, min(limit, request.response_partition_limit))
     named = {topic.name for topic in request.topics} or image.topics_by_name.keys()
@@ -56,10 +58,22 @@ def handle(
     return response
 
 
+def _refuse_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    error = int(ErrorCode.INVALID_REQUEST)
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=error, name=topic.name)
+            for topic in request.topics
+        ]
+    )
+
+
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     illegal = topic_name_refusal(name) is not None
     error = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(error_code=int(error), name=name)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=int(error), name=name, topic_authorized_operations=TOPIC_OPERATIONS
+    )
 
 
 def _describe(

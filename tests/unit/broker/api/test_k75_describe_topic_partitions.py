@@ -94,8 +94,11 @@ def test_named_topics_known_and_not(broker: AdminBroker) -> None:
 def test_a_cursor_to_a_topic_that_is_gone_goes_on_with_the_next(broker: AdminBroker) -> None:
     response = ask(broker, cursor=Cursor(topic_name="aa", partition_index=5))
     assert page(response) == [("b", [0, 1, 2]), ("c", [0])]
-    response = ask(broker, cursor=Cursor(topic_name="b", partition_index=-3))
-    assert page(response) == [("b", [0, 1, 2]), ("c", [0])]
+
+
+def test_a_cursor_below_zero_is_refused(broker: AdminBroker) -> None:
+    response = ask(broker, "a", cursor=Cursor(topic_name="a", partition_index=-1))
+    assert [(t.name, t.error_code) for t in response.topics] == [("a", ErrorCode.INVALID_REQUEST)]
 
 
 def test_nothing_is_created() -> None:
