@@ -33,8 +33,8 @@ class Waiter(Protocol):
 
 class Partition:
     __slots__ = (
+        "_config",
         "_waiters",
-        "config",
         "error",
         "high_watermark",
         "index",
@@ -43,6 +43,8 @@ class Partition:
         "staged_bytes",
         "topic",
         "topic_id",
+        "waits_for_sync",
+        "walks_records",
     )
 
     def __init__(
@@ -58,6 +60,8 @@ class Partition:
         self.index = index
         self.topic_id = topic_id
         self.log = log
+        self.waits_for_sync = False
+        """After a commit: `flush.messages` asks for a sync before it is acknowledged."""
         self.config = config
         self.leader_epoch = leader_epoch
         self.high_watermark = log.log_end_offset
@@ -68,6 +72,15 @@ class Partition:
     @property
     def name(self) -> str:
         return f"{self.topic}-{self.index}"
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._config = config
+        self.walks_records = config.compacted or config.compression_type != "producer"
 
     @property
     def last_stable_offset(self) -> int:
@@ -102,6 +115,7 @@ class Partition:
             return
         # One replica: what this log has, every in-sync replica has.
         self.high_watermark = self.log.log_end_offset
+        self.waits_for_sync = self.log.needs_flush_before_ack
         waiters = self._waiters
         if waiters:
             for waiter in list(waiters):

@@ -20,13 +20,14 @@ from headrace.base.errors import ProtocolError
 from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
 from headrace.base.network import Part, Transport
 from headrace.base.promise import Promise
-from headrace.broker.api.k00_produce import PendingProduce
+from headrace.broker.api.k00_produce import PendingProduce, PendingShaped
 from headrace.broker.api.k01_fetch import Fetch
-from headrace.broker.api.registry import BY_KEY, endpoint
+from headrace.broker.api.registry import BY_KEY, SERVED, endpoint
 from headrace.broker.context import RequestContext
 from headrace.wire.kafka.codec import decode
 from headrace.wire.kafka.frames import decode_request_header, encode_response
 from headrace.wire.kafka.hot import parse_fetch, parse_produce
+from headrace.wire.kafka.produce_shape import SHAPE_STARTS_AT, ProduceShape, shape_of
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -39,6 +40,9 @@ _FETCH = 1
 _API_VERSIONS = 18
 _PRODUCE_FLEXIBLE_SINCE = 9
 _FETCH_FLEXIBLE_SINCE = 12
+_ACKS = (-1, 0, 1)
+_SHAPES_MAX = 64
+"""A producer's partitions whose requests are recognised; more are parsed each time."""
 
 
 class Slot:
@@ -57,7 +61,10 @@ class KafkaSession:
         "_fetches",
         "_in_read",
         "_listener_name",
+        "_now_ms",
         "_produces",
+        "_shape_ends_at",
+        "_shapes",
         "_slots",
         "_transport",
         "_was_full",
@@ -68,7 +75,10 @@ class KafkaSession:
         self._transport = transport
         self._listener_name = listener_name
         self._slots: deque[Slot] = deque()
-        self._produces: list[tuple[PendingProduce, Slot | None]] = []
+        self._produces: list[tuple[PendingProduce | PendingShaped, Slot | None]] = []
+        self._shapes: dict[bytes, ProduceShape] = {}
+        self._shape_ends_at = 0
+        self._now_ms = 0
         self._fetches: set[Fetch] = set()
         self._in_read = False
         self._was_full = False
@@ -92,17 +102,18 @@ class KafkaSession:
         if len(frame) < 10:
             raise ProtocolError(f"{len(frame)} bytes are too few for a request header")
         key, version, correlation_id, client_id_length = _START.unpack_from(frame)
-        api = BY_KEY.get(key)
-        if api is None:
+        served = SERVED.get(key)
+        if served is None:
             raise ProtocolError(f"api key {key} is not served")
         self._broker.metrics.requests[key] += 1
-        if not api.serves(version):
+        if not served[0] <= version <= served[1]:
             if key != _API_VERSIONS:
-                raise ProtocolError(f"{api.name} v{version} is not served")
+                raise ProtocolError(f"{BY_KEY[key].name} v{version} is not served")
             self._on_unknown_api_versions(correlation_id)
         elif key == _PRODUCE:
-            position = _body(frame, client_id_length, version >= _PRODUCE_FLEXIBLE_SINCE)
-            self._on_produce(frame, position, version, correlation_id)
+            if not self._on_shaped_produce(frame, version, correlation_id):
+                position = _body(frame, client_id_length, version >= _PRODUCE_FLEXIBLE_SINCE)
+                self._on_produce(frame, position, version, correlation_id)
         elif key == _FETCH:
             position = _body(frame, client_id_length, version >= _FETCH_FLEXIBLE_SINCE)
             self._on_fetch(frame, position, version, correlation_id)
@@ -111,6 +122,7 @@ class KafkaSession:
 
     def on_read_end(self) -> None:
         self._in_read = False
+        self._now_ms = 0
         if self._produces:
             self._finish_produces()
         self._send_ready()
@@ -121,12 +133,42 @@ class KafkaSession:
         broker = self._broker
         produce = parse_produce(frame, position, version)
         pending = PendingProduce(produce, version, correlation_id)
-        pending.stage(broker, produce, broker.clock.now_ms())
+        pending.stage(broker, produce, self._read_time_ms())
+        self._await_commit(pending)
+        shape = shape_of(frame, version, produce)
+        if shape is not None and shape.acks in _ACKS:
+            if len(self._shapes) >= _SHAPES_MAX:
+                self._shapes.clear()
+            self._shapes[shape.same] = shape
+            self._shape_ends_at = shape.ends_at
+
+    def _on_shaped_produce(self, frame: memoryview, version: int, correlation_id: int) -> bool:
+        """Take a request that looks like an earlier one; False if it doesn't."""
+        shape = self._shapes.get(bytes(frame[SHAPE_STARTS_AT : self._shape_ends_at]))
+        if shape is None or shape.version != version:
+            return False
+        broker = self._broker
+        partition = broker.partitions.find(shape.topic, shape.index)
+        records = shape.records_of(frame)
+        if partition is None or records is None:
+            return False
+        self._await_commit(
+            PendingShaped(broker, shape, partition, records, correlation_id, self._read_time_ms())
+        )
+        return True
+
+    def _await_commit(self, pending: PendingProduce | PendingShaped) -> None:
         slot: Slot | None = None
-        if produce.acks != 0:
+        if pending.acks != 0:
             slot = Slot()
             self._slots.append(slot)
         self._produces.append((pending, slot))
+
+    def _read_time_ms(self) -> int:
+        """One look at the clock serves all requests of a read."""
+        if not self._now_ms:
+            self._now_ms = self._broker.clock.now_ms()
+        return self._now_ms
 
     def _finish_produces(self) -> None:
         broker = self._broker
@@ -139,10 +181,10 @@ class KafkaSession:
                     return
                 continue
             answer = pending.finish()
-            if isinstance(answer, bytes):
-                slot.parts = [answer]
-            else:
+            if isinstance(answer, Promise):
                 self._answer_later(slot, answer.map(_one_part))
+            else:
+                slot.parts = [answer]
 
     def _on_fetch(
         self, frame: memoryview, position: int, version: int, correlation_id: int
@@ -234,7 +276,7 @@ def _encoded(message: Any, header: Any) -> list[Part]:
     return [encode_response(message, header.api_version, header.correlation_id)]
 
 
-def _one_part(answer: bytes) -> list[Part]:
+def _one_part(answer: bytes | bytearray) -> list[Part]:
     return [answer]
 
 

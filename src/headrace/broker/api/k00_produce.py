@@ -17,6 +17,7 @@ from headrace.broker.partition import Partition
 from headrace.log.partition_log import Staged
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import ProduceFrame, encode_produce_response
+from headrace.wire.kafka.produce_shape import ProduceShape
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 TopicKey = str | bytes
 Row = tuple[int, int, int, int, int, str | None]
 """index, error code, base offset, log append time, log start offset, error message."""
+Buffer = bytes | bytearray
+
+_ACKS = (-1, 0, 1)
+_ANY_VERSION = 13
+"""For a batch of our own making: every codec is allowed."""
 
 
 class PendingProduce:
@@ -38,52 +44,29 @@ class PendingProduce:
         self._topics: list[tuple[TopicKey, list[tuple[int, Partition | None, Staged | Row]]]] = []
 
     def stage(self, broker: "Broker", frame: ProduceFrame, now_ms: int) -> None:
-        if frame.acks not in (-1, 0, 1):
-            self._refuse_all(frame, ErrorCode.INVALID_REQUIRED_ACKS)
-            return
-        partitions = broker.partitions
-        version = self._version
         transactional = frame.transactional_id is not None
-        validate = broker.validate_records
         for topic, data in frame.topics:
-            found = partitions.of_topic(topic)
             rows: list[tuple[int, Partition | None, Staged | Row]] = []
             self._topics.append((topic, rows))
             for index, records in data:
-                partition = found.get(index) if found is not None else None
+                if frame.acks not in _ACKS:
+                    rows.append((index, None, _refusal(index, ErrorCode.INVALID_REQUIRED_ACKS)))
+                    continue
+                partition = broker.partitions.find(topic, index)
                 if partition is None:
-                    error = partitions.missing(topic, index)
-                    rows.append((index, None, _refusal(index, error, None)))
+                    error = broker.partitions.missing(topic, index)
+                    rows.append((index, None, _refusal(index, error)))
                     continue
-                if partition.error:
-                    rows.append((index, None, _refusal(index, partition.error, None)))
-                    continue
-                if records is None:
-                    rows.append((index, None, _refusal(index, ErrorCode.INVALID_RECORD, None)))
-                    continue
-                config = partition.config
-                try:
-                    header = check_batch(records, config, version, transactional, now_ms)
-                    if validate or config.compacted or config.compression_type != "producer":
-                        check_records(records, config, validate)
-                        recompressed = maybe_recompress(records, header, config)
-                        if recompressed is not records:
-                            records = recompressed
-                            header = check_batch(records, config, 13, transactional, now_ms)
-                except BatchRefused as refused:
-                    rows.append((index, None, _refusal(index, refused.code, refused.message)))
-                    continue
-                if not partition.staged_bytes:
-                    broker.staged.append(partition)
-                rows.append((index, partition, partition.stage(records, header, now_ms)))
+                outcome = _stage(broker, partition, records, self._version, transactional, now_ms)
+                rows.append((index, partition, outcome))
 
-    def finish(self) -> bytes | Promise[bytes]:
+    def finish(self) -> Buffer | Promise[Buffer]:
         """The encoded response, or its promise where a sync must come first."""
         waits = [
             partition
             for _, rows in self._topics
             for _, partition, _ in rows
-            if partition is not None and partition.log.needs_flush_before_ack
+            if partition is not None and partition.waits_for_sync
         ]
         if not waits:
             return self._encode()
@@ -93,7 +76,7 @@ class PendingProduce:
         """True if any partition refused: with acks=0 only a closed connection can say so."""
         return any(row[1] != 0 for _, rows in self._rows() for row in rows)
 
-    def _encode(self) -> bytes:
+    def _encode(self) -> Buffer:
         return encode_produce_response(self._version, self._correlation_id, self._rows())
 
     def _rows(self) -> list[tuple[TopicKey, list[Row]]]:
@@ -102,14 +85,82 @@ class PendingProduce:
             for topic, rows in self._topics
         ]
 
-    def _refuse_all(self, frame: ProduceFrame, code: ErrorCode) -> None:
-        for topic, data in frame.topics:
-            self._topics.append(
-                (topic, [(index, None, _refusal(index, code, None)) for index, _ in data])
+
+class PendingShaped:
+    """The same for a request of a known shape: one partition, known before it is parsed."""
+
+    __slots__ = ("_correlation_id", "_outcome", "_partition", "_shape", "acks")
+
+    def __init__(
+        self,
+        broker: "Broker",
+        shape: ProduceShape,
+        partition: Partition,
+        records: memoryview,
+        correlation_id: int,
+        now_ms: int,
+    ) -> None:
+        self.acks = shape.acks
+        self._shape = shape
+        self._partition = partition
+        self._correlation_id = correlation_id
+        self._outcome = _stage(
+            broker, partition, records, shape.version, shape.transactional, now_ms
+        )
+
+    def finish(self) -> Buffer | Promise[Buffer]:
+        if self._partition.waits_for_sync:
+            return _all_flushed([self._partition]).map(lambda _: self._encode())
+        return self._encode()
+
+    def failed(self) -> bool:
+        return _row(self._shape.index, self._partition, self._outcome)[1] != 0
+
+    def _encode(self) -> Buffer:
+        outcome, partition = self._outcome, self._partition
+        if type(outcome) is Staged and not outcome.error and not partition.error:
+            return self._shape.answer(
+                self._correlation_id,
+                outcome.base_offset,
+                outcome.append_time_ms,
+                partition.log.log_start_offset,
             )
+        shape = self._shape
+        row = _row(shape.index, partition, outcome)
+        return encode_produce_response(shape.version, self._correlation_id, [(shape.topic, [row])])
 
 
-def _refusal(index: int, code: ErrorCode, message: str | None) -> Row:
+def _stage(
+    broker: "Broker",
+    partition: Partition,
+    records: memoryview | None,
+    version: int,
+    transactional: bool,
+    now_ms: int,
+) -> Staged | Row:
+    index = partition.index
+    if partition.error:
+        return _refusal(index, partition.error)
+    if records is None:
+        return _refusal(index, ErrorCode.INVALID_RECORD)
+    config = partition.config
+    validate = broker.validate_records
+    try:
+        header = check_batch(records, config, version, transactional, now_ms)
+        if validate or partition.walks_records:
+            check_records(records, config, validate)
+            recompressed = maybe_recompress(records, header, config)
+            if recompressed is not records:
+                records = recompressed
+                header = check_batch(records, config, _ANY_VERSION, transactional, now_ms)
+    except BatchRefused as refused:
+        return _refusal(index, refused.code, refused.message)
+    if not partition.staged_bytes:
+        broker.staged.append(partition)
+    return partition.stage(records, header, now_ms)
+
+
+def _refusal(index: int, code: ErrorCode, message: str | None = None) -> Row:
     return (index, int(code), -1, -1, -1, message)
 
 
@@ -118,7 +169,7 @@ def _row(index: int, partition: Partition | None, outcome: Staged | Row) -> Row:
         return outcome
     assert partition is not None
     if partition.error:
-        return _refusal(index, partition.error, None)
+        return _refusal(index, partition.error)
     if outcome.error:
         return (index, outcome.error, -1, -1, partition.log.log_start_offset, None)
     log_start_offset = partition.log.log_start_offset

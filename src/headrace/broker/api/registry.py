@@ -29,8 +29,13 @@ class Api:
     def snake_name(self) -> str:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower()
 
+    @property
+    def served(self) -> tuple[int, int]:
+        return max(self.min_version, self.min_served), self.max_version
+
     def serves(self, version: int) -> bool:
-        return max(self.min_version, self.min_served) <= version <= self.max_version
+        lowest, highest = self.served
+        return lowest <= version <= highest
 
 
 APIS: tuple[Api, ...] = (
@@ -67,6 +72,9 @@ APIS: tuple[Api, ...] = (
 )
 
 BY_KEY: dict[int, Api] = {api.key: api for api in APIS}
+
+SERVED: dict[int, tuple[int, int]] = {api.key: api.served for api in APIS}
+"""The versions that are answered, for the dispatcher."""
 
 Handler = Callable[..., Any]
 
