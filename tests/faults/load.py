@@ -1,20 +1,36 @@
 """A produce load with its history: what the fault tests run while they break the broker.
 
-Owns: one librdkafka producer and one consumer, each on a thread of its own, and what they wrote
-into a `History`. Must not know: which faults are injected.
+Owns: a librdkafka producer and a consumer, each on a thread of its own, a watcher that asks
+between faults, and what they all wrote into a `History`. Must not know: which faults are injected.
 """
 
 import threading
 import time
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Part
-from tests.interop.confluent import PATIENCE
+from tests.interop.confluent import PATIENCE, TIMEOUT_S
 
-from headrace.testing.history import History, Outcome, Poll, Position, TopicPartition
+from headrace.testing.history import (
+    Commit,
+    CommittedOffset,
+    EndOffset,
+    History,
+    Outcome,
+    Poll,
+    Position,
+    TopicPartition,
+)
 
 NEVER_SENT = {"_PURGE_QUEUE"}
 """Librdkafka's word for a message that never left: the only failure that is certain."""
+
+PADDING = "-" * 200
+
+
+def value_of(raw: bytes | None) -> str:
+    """The unique part of a record's value."""
+    return (raw or b"").rstrip(b"-").decode()
 
 
 class ProduceLoad:
@@ -53,6 +69,13 @@ class ProduceLoad:
         left = self._producer.flush(timeout_s)
         assert left == 0, f"{left} sends never settled"
 
+    def abandon(self) -> None:
+        """No new sends and no patience: what is open stays unknown."""
+        self._stop.set()
+        self._thread.join(TIMEOUT_S)
+        self._producer.purge()
+        self._producer.flush(1)
+
     def _run(self) -> None:
         while not self._stop.is_set():
             partition = self.sent_count % self._partitions
@@ -62,7 +85,7 @@ class ProduceLoad:
             try:
                 self._producer.produce(
                     self._topic,
-                    value + "-" * 200,
+                    value + PADDING,
                     partition=partition,
                     on_delivery=lambda error, message, token=token: self._settle(
                         token, error, message
@@ -71,7 +94,7 @@ class ProduceLoad:
             except BufferError:
                 self._history.send_failed(token)
                 self._producer.poll(0.01)
-                # The same value must not be sent again: it is on record as failed.
+            # Sent or refused, the value is used up: it is on record.
             self.sent_count += 1
             self._producer.poll(0)
 
@@ -122,28 +145,85 @@ class TailReader:
         while any(self._seen.get(p, -1) + 1 < end for p, end in end_offsets.items()):
             assert time.monotonic() < deadline, f"read up to {self._seen}, not {end_offsets}"
             self._stop.wait(0.02)
+        self.close()
+
+    def close(self) -> None:
         self._stop.set()
-        self._thread.join(timeout_s)
+        self._thread.join(TIMEOUT_S)
         self._consumer.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            for message in self._consumer.consume(500, 0.05):
+            messages = self._consumer.consume(500, 0.05)
+            ends = self._known_ends({message.partition() or 0 for message in messages})
+            for message in messages:
                 error = message.error()
                 if error is not None:
                     # Lost connections heal; an offset that is gone does not.
                     if not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                         self.errors.append(str(error))
                     continue
-                record_poll(self._history, "tail", message)
-                self._seen[message.partition() or 0] = message.offset() or 0
+                partition = message.partition() or 0
+                record_poll(self._history, "tail", message, ends.get(partition))
+                self._seen[partition] = message.offset() or 0
+
+    def _known_ends(self, partitions: set[int]) -> dict[int, int]:
+        """The high watermarks that came with the fetches, as far as librdkafka kept them."""
+        ends = {}
+        for partition in partitions:
+            part = Part(self._parts[0].topic, partition)
+            watermarks = self._consumer.get_watermark_offsets(part, cached=True)
+            if watermarks is not None and watermarks[1] >= 0:
+                ends[partition] = watermarks[1]
+        return ends
 
 
-def record_poll(history: History, consumer: str, message: Message) -> None:
+class Watcher:
+    """Between faults: commits a growing offset, reads it back, and asks where partitions end."""
+
+    def __init__(self, servers: str, topic: str, partitions: int, history: History) -> None:
+        self._history, self._group = history, "watcher"
+        self._parts = [TopicPartition(topic, partition) for partition in range(partitions)]
+        self._client = Consumer({"bootstrap.servers": servers, "group.id": self._group, **PATIENCE})
+        self._commits = 0
+
+    def commit(self) -> None:
+        self._commits += 1
+        for part in self._parts:
+            outcome = Outcome.OK
+            try:
+                offset = Part(part.topic, part.partition, self._commits)
+                self._client.commit(offsets=[offset], asynchronous=False)
+            except KafkaException:
+                outcome = Outcome.INFO
+            self._history.add(Commit(self._group, part, self._commits, outcome))
+
+    def look(self) -> None:
+        asked = [Part(part.topic, part.partition) for part in self._parts]
+        for read in self._client.committed(asked, TIMEOUT_S):
+            offset = read.offset if read.offset >= 0 else None
+            where = TopicPartition(read.topic, read.partition)
+            self._history.add(CommittedOffset(self._group, where, offset))
+        for part in self._parts:
+            _, high = self._client.get_watermark_offsets(Part(*part), TIMEOUT_S)
+            self._history.add(EndOffset(self._group, part, high))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def record_poll(
+    history: History, consumer: str, message: Message, high_watermark: int | None = None
+) -> None:
     where = TopicPartition(message.topic() or "", message.partition() or 0)
-    value = (message.value() or b"").rstrip(b"-").decode()
-    history.add(Poll(consumer, where, message.offset() or 0, value))
+    offset, value = message.offset() or 0, value_of(message.value())
+    history.add(Poll(consumer, where, offset, value, high_watermark=high_watermark))
 
 
-def acknowledged_count(history: History) -> int:
-    return history.count(Outcome.OK)
+def await_acknowledged(history: History, count: int, timeout_s: float = 60.0) -> None:
+    """Wait until `count` more sends are acknowledged: a fault in an idle broker proves nothing."""
+    wanted = history.count(Outcome.OK) + count
+    deadline = time.monotonic() + timeout_s
+    while history.count(Outcome.OK) < wanted:
+        assert time.monotonic() < deadline, "the load is not acknowledged any more"
+        time.sleep(0.01)
