@@ -7,7 +7,7 @@ The image is fed with committed metadata records only (`on_committed`), from whi
 controller there is; changes go to `controller` as Kafka requests and come back as records.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from headrace.base.broker_config import BrokerConfig
@@ -49,7 +49,6 @@ class Broker:
         partitions: Partitions,
         controller: ControllerClient,
         advertised: dict[str, tuple[str, int]],
-        on_failure: Callable[[BaseException], None],
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -76,7 +75,6 @@ class Broker:
             config, self.offsets_log, clock, timers, random, lambda: self.image
         )
         self._advertised = advertised
-        self._on_failure = on_failure
         self._take_settings()
 
     def _take_settings(self) -> None:
@@ -115,7 +113,6 @@ class Broker:
     def on_handler_failure(self, peer: str, error: BaseException) -> None:
         self.metrics.handler_failures += 1
         self.log.error("handler_failed", peer=peer, error=repr(error))
-        self._on_failure(error)
 
     def prepare_stop(self) -> None:
         """Let nobody wait any longer: waiting requests are answered with what there is."""

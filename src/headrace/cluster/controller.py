@@ -12,13 +12,14 @@ from typing import Any
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.promise import Promise
+from headrace.base.randomness import Random
 from headrace.cluster.brokers import (
     decide_broker_heartbeat,
     decide_new_leader_epochs,
     decide_register_broker,
 )
 from headrace.cluster.configs import decide_alter_configs, decide_incremental_alter_configs
-from headrace.cluster.context import DecisionContext, Random
+from headrace.cluster.context import DecisionContext
 from headrace.cluster.features import SUPPORTED, decide_bootstrap
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.partitions import decide_create_partitions

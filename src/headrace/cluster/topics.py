@@ -21,9 +21,10 @@ from headrace.base.limits import (
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
 )
+from headrace.base.randomness import Random
 from headrace.base.topic_config import validate_topic_configs
 from headrace.cluster.config_view import topic_config_entries
-from headrace.cluster.context import DecisionContext, Random
+from headrace.cluster.context import DecisionContext
 from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage
 from headrace.cluster.placement import manual_refusal, place
 from headrace.cluster.refusal import Refusal

@@ -18,13 +18,13 @@ Invariants: a failed write or sync of any log takes the whole directory out of s
 found in one log that log alone; the marker is written only when every log closed well.
 """
 
-import random
 import re
 from collections.abc import Callable, Generator, Mapping
 from typing import Protocol
 
 from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError, UsageError
+from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.log import checkpoints
 from headrace.log.checkpoints import TopicPartition
@@ -54,7 +54,7 @@ class LogDirectory:
         path: str,
         clock: Clock,
         files: FileBudget,
-        rng: random.Random,
+        rng: Random,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -92,7 +92,7 @@ class LogDirectory:
         *,
         cluster_id: str | None,
         node_id: int,
-        random: random.Random,
+        random: Random,
     ) -> "LogDirectory":
         """Lock and read it, format it if it is new.
 

@@ -31,22 +31,17 @@ from headrace.base.errors import HeadraceError, StorageError, UsageError
 from headrace.base.events import EventLog
 from headrace.base.limits import OPEN_SEGMENT_FILES_MAX, SHUTDOWN_TIMEOUT_MS
 from headrace.base.network import Transport
+from headrace.base.promise import Promise
 from headrace.broker.broker import Broker
-from headrace.broker.partitions import Partitions
 from headrace.broker.session import KafkaSession
-from headrace.cluster.controller import Controller
-from headrace.cluster.image import ClusterImage
-from headrace.cluster.metadata_log import METADATA_CODEC, open_metadata_log
-from headrace.log.directory import LogDirectory
 from headrace.log.file_budget import FileBudget
+from headrace.node.assembly import AssembledBroker, Seams, assemble, open_directories
 from headrace.node.metrics import MetricsPage
-from headrace.quorum.host import Host
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import SidePort
 from headrace.runtime.tcp import TcpLimits, TcpServer
-from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
 
 _LOOPBACK = ("localhost", "127.", "::1")
 _UPKEEP_INTERVAL_MS = 1000
@@ -136,8 +131,8 @@ class BrokerNode:
         self._storage = DiskStorage(self._loop)
         self._pool = BufferPool()
         self._servers: list[TcpServer] = []
-        self._directories: list[LogDirectory] = []
         self._side_port: SidePort | None = None
+        self._node: AssembledBroker | None = None
         self._broker: Broker | None = None
         self._stop = asyncio.Event()
         self._fatal: BaseException | None = None
@@ -151,43 +146,21 @@ class BrokerNode:
         self._storage.make_directory(self._data)
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._announcement_path)
-        entropy = random.Random(os.urandom(16))
-        files = FileBudget(self._storage, _open_files_max())
-        cluster_id = self._open_directories(files, entropy)
-        advertised = self._listen()
-        node_id = config.node_id
-        metadata_directory = config.metadata_log_dir
-        assert metadata_directory is not None
-        metadata_log = open_metadata_log(self._storage, metadata_directory, self._clock, files)
-        partitions = Partitions(node_id, self._directories, config, self._clock, log)
-        host: Host[ClusterImage] = Host(
-            metadata_log,
-            ClusterImage(),
-            METADATA_CODEC,
+        seams = Seams(
+            self._storage,
             self._clock,
-            node_id,
-            on_committed=lambda records, offset: broker.on_committed(records, offset),
-            on_fatal=self._on_fatal,
+            self._timers,
+            random.Random(os.urandom(16)),
+            log,
+            self._on_fatal,
         )
-        controller = Controller(host, config, entropy)
-        broker = self._broker = Broker(
-            node_id=node_id,
-            cluster_id=cluster_id,
-            config=config,
-            clock=self._clock,
-            timers=self._timers,
-            random=entropy,
-            storage=self._storage,
-            log=log,
-            partitions=partitions,
-            controller=controller,
-            advertised=advertised,
-            on_failure=_ignore,
-        )
-        self._metadata_log = metadata_log
-        host.load()
-        await self._register(controller, advertised, entropy, cluster_id)
-        broker.groups.start()
+        files = FileBudget(self._storage, _open_files_max())
+        cluster_id, directories = open_directories(config, seams, files)
+        advertised = self._listen()
+        node = assemble(config, seams, files, cluster_id, directories, advertised)
+        self._node = node
+        broker = self._broker = node.broker
+        await self._settled(node.register(seams, advertised))
         for server in self._servers:
             server.start()
         metrics_address = await self._open_side_port(broker)
@@ -198,32 +171,13 @@ class BrokerNode:
         self._announce(advertised, metrics_address)
         log.info(
             "started",
-            node_id=node_id,
+            node_id=broker.node_id,
             cluster_id=cluster_id,
             listen=",".join(map(_text, advertised.values())),
             metrics=_text(metrics_address),
-            partitions=sum(1 for _ in partitions.all()),
+            partitions=sum(1 for _ in broker.partitions.all()),
             took_ms=self._clock.monotonic_ms() - started_ms,
         )
-
-    def _open_directories(self, files: FileBudget, entropy: random.Random) -> str:
-        """Open or format every log directory; the cluster id they agree on."""
-        config = self._config
-        cluster_id: str | None = config["cluster.id"]
-        for path in config.log_dirs:
-            directory = LogDirectory.open(
-                self._storage,
-                path,
-                self._clock,
-                files,
-                cluster_id=cluster_id,
-                node_id=config.node_id,
-                random=entropy,
-            )
-            self._directories.append(directory)
-            cluster_id = directory.cluster_id
-        assert cluster_id is not None
-        return cluster_id
 
     def _listen(self) -> dict[str, tuple[str, int]]:
         """Bind every listener (nobody is accepted yet); what clients are told to connect to."""
@@ -237,7 +191,7 @@ class BrokerNode:
         advertised: dict[str, tuple[str, int]] = {}
         for name, host, port in config.listeners:
             server = TcpServer(
-                self._loop, self._session_factory(name), limits, self.log, self._pool, _ignore
+                self._loop, self._session_factory(name), limits, self.log, self._pool
             )
             try:
                 bound_host, bound_port = server.listen(host or "0.0.0.0", port)
@@ -255,34 +209,17 @@ class BrokerNode:
 
         return session
 
-    async def _register(
-        self,
-        controller: Controller,
-        advertised: dict[str, tuple[str, int]],
-        entropy: random.Random,
-        cluster_id: str,
-    ) -> None:
-        registration = BrokerRegistrationRequest(
-            broker_id=self._config.node_id,
-            cluster_id=cluster_id,
-            incarnation_id=entropy.randbytes(16),
-            listeners=[
-                Listener(name=name, host=host, port=port, security_protocol=0)
-                for name, (host, port) in advertised.items()
-            ],
-            rack=self._config["broker.rack"],
-            log_dirs=[directory.directory_id for directory in self._directories],
-        )
-        registered: asyncio.Future[int] = self._loop.create_future()
-        unclean = not all(directory.was_clean for directory in self._directories)
-        controller.start(registration, unclean=unclean).then(
-            lambda promise: (
-                registered.set_result(promise.value())
-                if promise.error is None
-                else registered.set_exception(promise.error)
-            )
-        )
-        self._broker_epoch = await registered
+    async def _settled(self, promise: Promise[int]) -> int:
+        future: asyncio.Future[int] = self._loop.create_future()
+
+        def on_settled(settled: Promise[int]) -> None:
+            if settled.error is None:
+                future.set_result(settled.value())
+            else:
+                future.set_exception(settled.error)
+
+        promise.then(on_settled)
+        return await future
 
     async def _open_side_port(self, broker: Broker) -> tuple[str, int]:
         page = MetricsPage(broker, self._servers, self._pool)
@@ -385,10 +322,9 @@ class BrokerNode:
         return 0 if clean else 1
 
     def _close_logs(self) -> bool:
-        assert self._broker is not None
+        assert self._node is not None
         try:
-            self._broker.partitions.close(self._broker_epoch)
-            self._metadata_log.close()
+            self._node.close()
         except StorageError as error:
             self.log.error("close_failed", path=error.path, error=str(error.cause))
             return False
@@ -412,10 +348,6 @@ def _write_line(line: str) -> None:
 def _text(address: tuple[str, int]) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _ignore(_: BaseException) -> None:
-    """The shell has counted and logged it; there is nothing to add."""
 
 
 def _open_files_max() -> int:

@@ -20,7 +20,7 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.base.errors import HeadraceError, ProtocolError
@@ -350,7 +350,6 @@ class TcpServer:
         limits: TcpLimits,
         log: EventLog,
         pool: BufferPool,
-        on_failure: Callable[[BaseException], None],
     ) -> None:
         self.loop = loop
         self.session_factory = session_factory
@@ -360,7 +359,6 @@ class TcpServer:
         self.connections: set[TcpConnection] = set()
         self.tick = 0
         self._log = log
-        self._on_failure = on_failure
         self._listener: socket.socket | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -411,7 +409,6 @@ class TcpServer:
         """An unexpected exception: count it, tell who was served, close that connection."""
         self.counters.handler_failures += 1
         self._log.error("handler_failed", peer=peer, error=repr(error))
-        self._on_failure(error)
         return f"internal error: {error!r}"
 
     def _on_acceptable(self) -> None:
