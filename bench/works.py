@@ -197,6 +197,7 @@ def connections(server: Server, scale: Scale) -> Figures:
         "p99_ms": figures["p99_ms"],
         "cpu_us_per_request": figures["cpu_s"] / figures["answered"] * 1e6,
         "served": scale.idle + scale.active,
+        "client_cores": figures["client_cpu_s"] / figures["seconds"],
     }
 
 
