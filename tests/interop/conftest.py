@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.conftest import not_run
@@ -64,6 +65,14 @@ def java() -> Iterator[JavaTools]:
         not_run(str(missing))
     yield tools
     tools.close()
+
+
+@pytest.fixture(scope="session")
+def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A partition folder that the real Kafka wrote, in all codecs and several segments."""
+    from tests.interop.foreign import written_by
+
+    return written_by("kafka", tmp_path_factory.mktemp("kafka") / "folder")
 
 
 @pytest.fixture(scope="session")

@@ -132,6 +132,23 @@ def test_too_large_a_record_is_refused_and_the_next_one_taken(
     assert errors == ["MSG_SIZE_TOO_LARGE", None]
 
 
+def test_record_without_a_key_is_refused_by_a_compacted_topic(
+    target: Target, unique: Unique
+) -> None:
+    topic = unique("compacted")
+    create_topic(target.bootstrap_servers, topic, config={"cleanup.policy": "compact"})
+    producer = producer_of(target.bootstrap_servers, compression_type="lz4")
+    errors: list[str | None] = []
+
+    def on_delivery(error: object, _message: object) -> None:
+        errors.append(None if error is None else error.name())  # type: ignore[attr-defined]
+
+    for key in (None, b"k"):
+        producer.produce(topic, b"v" * 100, key, on_delivery=on_delivery)
+        assert producer.flush(TIMEOUT_S) == 0
+    assert errors == ["INVALID_RECORD", None]
+
+
 def test_record_larger_than_the_fetch_limit_still_comes(target: Target, unique: Unique) -> None:
     topic = unique("big-fetch")
     create_topic(target.bootstrap_servers, topic)

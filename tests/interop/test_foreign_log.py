@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.interop.test_foreign_folder import EXPECTED, START_MS, TOPIC, kafka_folder
+from tests.interop.foreign import EXPECTED, START_MS, TOPIC
 
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
@@ -15,8 +15,6 @@ from headrace.runtime.clock import SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.wire.kafka.record_batch import read_header
 from headrace.wire.kafka.records import Record, read_records
-
-__all__ = ["kafka_folder"]
 
 pytestmark = pytest.mark.java
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.interop.conftest import Target
@@ -28,6 +29,11 @@ def tool(target: Target, java: JavaTools) -> Tool:
 def create(tool: Tool, topic: str, partitions: int = 1, *more: str) -> None:
     words = ["--create", "--topic", topic, "--partitions", str(partitions)]
     tool("kafka-topics", *words, "--replication-factor", "1", *more)
+    # Kafka answers before all its parts know of the topic; a busy one needs a moment.
+    for _ in range(50):
+        if topic in tool("kafka-topics", "--list").stdout.split():
+            return
+    raise AssertionError(f"{topic} was made but is not listed")
 
 
 def fill(tool: Tool, topic: str, count: int, *more: str) -> list[str]:
@@ -120,6 +126,25 @@ def test_console_producer_and_consumer(tool: Tool, unique: Unique, codec: str) -
     assert read.stdout == text
 
 
+def test_console_consumer_by_offset_pattern_and_isolation(tool: Tool, unique: Unique) -> None:
+    topic = unique("jt-reading")
+    create(tool, topic)
+    lines = fill(tool, topic, 20)
+    offset = ("--partition", "0", "--offset", "15", "--max-messages", "5")
+    read = tool("kafka-console-consumer", "--topic", topic, *offset)
+    assert read.stdout.splitlines() == lines[15:]
+    committed = ("--isolation-level", "read_committed", "--from-beginning")
+    words = ("--include", f"{topic[:-2]}.*", *committed, "--max-messages", "20")
+    assert tool("kafka-console-consumer", *words).stdout.splitlines() == lines
+
+
+def test_console_producer_makes_its_topic(tool: Tool, unique: Unique) -> None:
+    topic = unique("jt-auto")
+    lines = fill(tool, topic, 3, "--request-required-acks", "1")
+    words = ("--topic", topic, "--from-beginning", "--max-messages", "3")
+    assert tool("kafka-console-consumer", *words).stdout.splitlines() == lines
+
+
 def test_console_consumer_in_a_group_and_consumer_groups(tool: Tool, unique: Unique) -> None:
     topic, group = unique("jt-groups"), unique("jt-group")
     create(tool, topic)
@@ -153,13 +178,11 @@ def test_get_offsets(tool: Tool, unique: Unique) -> None:
         assert tool("kafka-get-offsets", *words).stdout.strip() == f"{topic}:0:{offset}"
 
 
-def test_delete_records(
-    tool: Tool, unique: Unique, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_delete_records(tool: Tool, unique: Unique, tmp_path: Path) -> None:
     topic = unique("jt-delete")
     create(tool, topic)
     fill(tool, topic, 10)
-    plan = tmp_path_factory.mktemp("delete") / "plan.json"
+    plan = tmp_path / "plan.json"
     parts = [{"topic": topic, "partition": 0, "offset": 6}]
     plan.write_text(json.dumps({"version": 1, "partitions": parts}))
     done = tool("kafka-delete-records", "--offset-json-file", str(plan)).stdout
@@ -180,6 +203,28 @@ def test_log_dirs(tool: Tool, unique: Unique) -> None:
     sizes = {each["partition"]: each["size"] for each in directory["partitions"]}
     assert sorted(sizes) == [f"{topic}-0", f"{topic}-1"]
     assert sum(sizes.values()) > 0
+
+
+def test_offsets_are_reset_by_time_shift_and_file(
+    tool: Tool, unique: Unique, tmp_path: Path
+) -> None:
+    topic, group = unique("jt-reset"), unique("jt-reset")
+    create(tool, topic)
+    fill(tool, topic, 10)
+    base = ("--group", group, "--reset-offsets", "--execute")
+
+    def reset(*how: str) -> str:
+        out = tool("kafka-consumer-groups", *base, *how).stdout
+        return next(line.split()[-1] for line in out.splitlines() if topic in line)
+
+    on_topic = ("--topic", topic)
+    assert reset(*on_topic, "--to-latest") == "10"
+    assert reset(*on_topic, "--shift-by", "-4") == "6"
+    assert reset(*on_topic, "--to-offset", "2") == "2"
+    assert reset(*on_topic, "--to-datetime", "2020-01-01T00:00:00.000") == "0"
+    plan = tmp_path / "plan.csv"
+    plan.write_text(f"{topic},0,7\n")
+    assert reset("--from-file", str(plan)) == "7"
 
 
 def test_perf_tools(java: JavaTools, target: Target, tool: Tool, unique: Unique) -> None:

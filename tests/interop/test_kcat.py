@@ -8,6 +8,9 @@ import pytest
 from tests.interop.confluent import create_topic
 from tests.interop.conftest import Target
 
+from headrace.wire.kafka.compression import Compression
+from headrace.wire.kafka.record_batch import read_header
+
 Unique = Callable[[str], str]
 
 
@@ -32,6 +35,9 @@ def test_lines_go_in_and_come_out(target: Target, unique: Unique, kcat: str, cod
     run(kcat, target, "-P", "-t", topic, "-K:", "-z", codec, stdin=lines)
     out = run(kcat, target, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-K:")
     assert out == lines
+    # This old library stops compressing, silently, where it misses old versions of Produce.
+    (log,) = next(target.data.rglob(f"{topic}-0")).glob("*.log")
+    assert read_header(log.read_bytes()).compression == Compression[codec.upper()]
 
 
 def test_json_shows_headers_time_and_offset(target: Target, unique: Unique, kcat: str) -> None:

@@ -110,8 +110,14 @@ def test_producer_ids_are_never_given_twice(
 
 
 def test_deleted_records_stay_deleted(
-    broker: Target, restart: Callable[[], None], unique: Unique
+    broker: Target,
+    restart: Callable[[], None],
+    unique: Unique,
+    request: pytest.FixtureRequest,
+    target_name: str,
 ) -> None:
+    if target_name == "kafka" and "kill" in request.node.name:
+        pytest.xfail("Kafka writes its log start offsets down once a minute; a kill forgets them")
     topic = unique("log-start")
     servers = broker.bootstrap_servers
     create_topic(servers, topic)
