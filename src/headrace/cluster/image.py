@@ -105,6 +105,7 @@ class ClusterImage:
         "features",
         "last_offset",
         "next_producer_id",
+        "partition_count",
         "topics_by_id",
         "topics_by_name",
     )
@@ -116,6 +117,7 @@ class ClusterImage:
         self.brokers: dict[int, BrokerImage] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.partition_count = 0
         self.last_offset = -1
         """Offset of the last record replayed; kept by whoever replays."""
         self._names_by_normal: dict[str, set[str]] = {}
@@ -168,10 +170,6 @@ class ClusterImage:
                 if partition.leader == broker_id:
                     yield topic, partition
 
-    @property
-    def partition_count(self) -> int:
-        return sum(len(topic.partitions) for topic in self.topics_by_name.values())
-
     # The only mutator.
 
     def replay(self, record: Any) -> None:
@@ -204,6 +202,7 @@ class ClusterImage:
         else:
             assert record.partition_id == len(partitions), "partitions come in order"
             partitions.append(partition)
+            self.partition_count += 1
 
     def _replay_partition_change(self, record: PartitionChangeRecord) -> None:
         partitions = self.topics_by_id[bytes(record.topic_id)].partitions
@@ -221,6 +220,7 @@ class ClusterImage:
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self.topics_by_id.pop(bytes(record.topic_id))
         del self.topics_by_name[topic.name]
+        self.partition_count -= len(topic.partitions)
         self.configs.pop((RESOURCE_TOPIC, topic.name), None)
         normal = normal_name(topic.name)
         self._names_by_normal[normal].discard(topic.name)

@@ -189,6 +189,7 @@ COMMANDS = st.one_of(
 def check(image: ClusterImage) -> None:
     """What holds of every image."""
     assert sorted(image.topics_by_name) == sorted(t.name for t in image.topics_by_id.values())
+    assert image.partition_count == sum(len(t.partitions) for t in image.topics_by_id.values())
     normal = [name.replace(".", "_") for name in image.topics_by_name]
     assert len(set(normal)) == len(normal)
     for topic in image.topics_by_name.values():
