@@ -94,6 +94,12 @@ def target(
         if not running.is_control:
             grown_bytes = running.rss_bytes() - rss_bytes
             assert grown_bytes < RSS_SLACK_BYTES, f"memory grew by {grown_bytes >> 20} MiB"
+            assert unexpected(broker.log_path.read_text()) == []
+
+
+def unexpected(log: str) -> list[str]:
+    """Lines that bad input must never cause: what peers do is told at most as a warning."""
+    return [line for line in log.splitlines() if "Traceback" in line or "level=error" in line]
 
 
 def await_leader(connection: Connection, topic: str, timeout_s: float = 10.0) -> None:
