@@ -209,23 +209,36 @@ def test_two_members_share_a_topic_and_leave_by_ctrl_c(cli: Cli, unique: Unique)
     cli("produce", name, "-p", "1", stdin="one\n")
     members = [cli.start("consume", name, "--group", group) for _ in range(2)]
     try:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            described = cli.json("group", "describe", group)
-            assigned = [member["assignment"].get(name) for member in described["members"]]
-            if sorted(map(str, assigned)) == ["[0]", "[1]"] and described["lag"] == 0:
-                break
-        else:
-            pytest.fail(f"the group never settled: {described}")
+        _wait_until_shared(cli, name, group)
         said = cli.run("group", "reset", group, "--to", "end")
         assert (said.returncode, b"stop its consumers first" in said.stderr) == (1, True)
-    finally:
         for member in members:
             member.send_signal(signal.SIGINT)
         outputs = [member.communicate(timeout=30)[0] for member in members]
+    finally:
+        for member in members:
+            member.kill()
+            member.communicate()
     assert [member.returncode for member in members] == [0, 0]
     assert sorted(b"".join(outputs).split()) == [b"one", b"zero"]
     assert cli.json("group", "describe", group)["state"] == "Empty"
+
+
+def _wait_until_shared(cli: Cli, topic: str, group: str) -> None:
+    """Until each of two members reads one partition and has committed all of it."""
+    deadline = time.monotonic() + 30
+    seen = b""
+    while time.monotonic() < deadline:
+        said = cli.run("group", "describe", group, "--json")
+        seen = said.stdout or said.stderr
+        if said.returncode != 0:
+            # The first member has not joined yet.
+            continue
+        described = json.loads(seen)
+        assigned = [member["assignment"].get(topic) for member in described["members"]]
+        if sorted(map(str, assigned)) == ["[0]", "[1]"] and described["lag"] == 0:
+            return
+    pytest.fail(f"the group never settled: {seen.decode()}")
 
 
 def test_a_reader_that_goes_away_is_no_failure(cli: Cli, unique: Unique) -> None:

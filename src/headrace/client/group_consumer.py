@@ -14,6 +14,7 @@ from headrace.client.group import GroupMember
 from headrace.client.offsets import EARLIEST_TIMESTAMP, commit, committed, list_offsets
 
 COMMIT_INTERVAL_S = 1.0
+CLOSE_TIMEOUT_MS = 3_000
 
 
 class GroupConsumer:
@@ -71,7 +72,8 @@ class GroupConsumer:
             self._committed.update(moved)
 
     def close(self) -> None:
-        """Commit and leave, so that others take over at once."""
+        """Commit and leave, so that others take over at once. Short of patience: it is the end."""
+        self.cluster.retry_timeout_ms = min(self.cluster.retry_timeout_ms, CLOSE_TIMEOUT_MS)
         try:
             self.commit()
         finally:
