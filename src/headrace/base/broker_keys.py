@@ -7,6 +7,7 @@ says so in `kafka_default`; a key that is accepted and changes nothing here has 
 so that a Kafka file can be used as it is.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from headrace.base.config import (
@@ -69,14 +70,18 @@ def _idle(
     return ConfigKey(name, type_, default, doc, validator, _LOW, mode, honoured=False)
 
 
+def _awaiting(what: str, *keys: ConfigKey) -> tuple[ConfigKey, ...]:
+    """Keys whose meaning comes with a later part of the project, and which say so."""
+    note = f" Without effect until there is {what}."
+    return tuple(replace(key, doc=key.doc + note, honoured=False) for key in keys)
+
+
 # fmt: off
 _NODE = (
     _key("node.id", _I, 1, _HIGH, "This node's id in the cluster.", _ZERO_UP),
     _key("broker.id", _I, -1, _HIGH, "Older name of node.id; node.id goes before it."),
     _key("cluster.id", _S, None, _HIGH,
          "Id given to an empty data directory; drawn at random where none is given."),
-    _key("process.roles", _LIST, ("broker", "controller"), _HIGH, "What this node is.",
-         ListOf(("broker", "controller"), may_be_empty=False)),
     _key("broker.rack", _S, None, _MEDIUM,
          "Where this node stands; replicas are spread over racks."),
     _key("auto.create.topics.enable", _B, True, _HIGH,
@@ -88,10 +93,6 @@ _NODE = (
          "Replicas of a topic that does not say how many."),
     _key("max.request.partition.size.limit", _I, 2000, _MEDIUM,
          "Partitions that one DescribeTopicPartitions answer may hold.", _ONE_UP),
-    _key("create.topic.policy.class.name", _C, None, _LOW,
-         "Kafka's plug-in for judging topics; must stay unset, there are no plug-ins here."),
-    _key("alter.config.policy.class.name", _C, None, _LOW,
-         "Kafka's plug-in for judging configs; must stay unset, there are no plug-ins here."),
 )
 
 _NETWORK = (
@@ -100,34 +101,12 @@ _NETWORK = (
          kafka=("PLAINTEXT://:9092",)),
     _key("advertised.listeners", _LIST, None, _HIGH,
          "Addresses told to clients where they differ from listeners."),
-    _key("listener.security.protocol.map", _S,
-         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", _LOW,
-         "Security protocol of each listener name; only PLAINTEXT is served.", None, _BROKER),
-    _key("inter.broker.listener.name", _S, None, _MEDIUM,
-         "Listener that brokers use among themselves."),
-    _key("security.inter.broker.protocol", _S, "PLAINTEXT", _MEDIUM,
-         "Protocol among brokers; only PLAINTEXT is served.",
-         OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))),
     _key("socket.request.max.bytes", _I, 104_857_600, _HIGH,
          "Largest request; a longer one loses its connection before anything is reserved.",
          _ONE_UP),
-    _key("socket.send.buffer.bytes", _I, 102_400, _HIGH, "SO_SNDBUF; -1 leaves it to the system."),
-    _key("socket.receive.buffer.bytes", _I, 102_400, _HIGH,
-         "SO_RCVBUF; -1 leaves it to the system."),
-    _key("socket.listen.backlog.size", _I, 512, _MEDIUM,
-         "Connections that may wait to be accepted.", _ONE_UP, kafka=50),
     _key("connections.max.idle.ms", _L, 600_000, _MEDIUM,
          "A connection without a request for so long is closed; 0 or less closes none."),
     _key("max.connections", _I, INT_MAX, _MEDIUM, "Connections in all.", _ZERO_UP, _CLUSTER),
-    _key("max.connections.per.ip", _I, INT_MAX, _MEDIUM, "Connections from one address.", _ZERO_UP,
-         _CLUSTER),
-    _key("max.connections.per.ip.overrides", _S, "", _MEDIUM,
-         "Other limits for some addresses, as host:count,host:count.", None, _CLUSTER),
-    _key("queued.max.requests", _I, 500, _HIGH,
-         "Requests read and not answered over all connections before reading stops.", _ONE_UP),
-    _key("queued.max.request.bytes", _L, -1, _MEDIUM,
-         "Bytes of requests read and not answered before reading stops; -1 is no limit."),
-    _key("request.timeout.ms", _I, 30_000, _HIGH, "How long this node waits for another's answer."),
     _key("headrace.metrics.listener", _S, None, _MEDIUM,
          "host:port for /metrics and /health over HTTP; unset serves none."),
 )
@@ -150,8 +129,6 @@ _LOG = (
          "Default of compression.lz4.level.", Range(1, 17), _CLUSTER),
     _key("compression.zstd.level", _I, 3, _MEDIUM, "Default of compression.zstd.level.",
          Range(-131072, 22), _CLUSTER),
-    _key("unclean.leader.election.enable", _B, False, _HIGH,
-         "Default of unclean.leader.election.enable.", None, _CLUSTER),
     _key("log.segment.bytes", _I, 2**30, _HIGH,
          "Default of segment.bytes.", Range(1_048_576), _CLUSTER),
     _key("log.roll.ms", _L, None, _HIGH,
@@ -182,10 +159,6 @@ _LOG = (
          "Default of flush.ms; log.flush.scheduler.interval.ms is used if unset.", None, _CLUSTER),
     _key("log.flush.scheduler.interval.ms", _L, LONG_MAX, _HIGH,
          "Time between two looks for logs that flush.ms asks to sync."),
-    _key("log.flush.offset.checkpoint.interval.ms", _I, 60_000, _HIGH,
-         "Time between two writes of the recovery points.", _ZERO_UP),
-    _key("log.flush.start.offset.checkpoint.interval.ms", _I, 60_000, _HIGH,
-         "Time between two writes of the log start offsets.", _ZERO_UP),
     _key("log.segment.delete.delay.ms", _L, 60_000, _HIGH,
          "Default of file.delete.delay.ms.", _ZERO_UP,
          _CLUSTER),
@@ -197,47 +170,52 @@ _LOG = (
          "Default of message.timestamp.after.max.ms.", _ZERO_UP, _CLUSTER),
     _key("log.message.timestamp.before.max.ms", _L, LONG_MAX, _MEDIUM,
          "Default of message.timestamp.before.max.ms.", _ZERO_UP, _CLUSTER),
-    _key("log.local.retention.bytes", _L, -2, _MEDIUM,
-         "Default of local.retention.bytes.", Range(-2), _CLUSTER),
-    _key("log.local.retention.ms", _L, -2, _MEDIUM,
-         "Default of local.retention.ms.", Range(-2), _CLUSTER),
-    _key("log.cleaner.enable", _B, True, _MEDIUM, "Clean compacted topics."),
-    _key("log.cleaner.threads", _I, 1, _MEDIUM, "Cleaners at work at once.", _ZERO_UP, _CLUSTER),
-    _key("log.cleaner.backoff.ms", _L, 15_000, _MEDIUM,
-         "Rest of a cleaner that found nothing to do.",
-         _ZERO_UP, _CLUSTER),
-    _key("log.cleaner.dedupe.buffer.size", _L, 134_217_728, _MEDIUM,
-         "Memory for the keys seen by one cleaning.", None, _CLUSTER),
-    _key("log.cleaner.io.max.bytes.per.second", _D, DOUBLE_MAX, _MEDIUM,
-         "Bytes that cleaning may read and write in a second.", None, _CLUSTER),
-    _key("log.cleaner.delete.retention.ms", _L, 86_400_000, _MEDIUM,
-         "Default of delete.retention.ms.",
-         _ZERO_UP, _CLUSTER),
-    _key("log.cleaner.min.cleanable.ratio", _D, 0.5, _MEDIUM,
-         "Default of min.cleanable.dirty.ratio.",
-         Range(0, 1), _CLUSTER),
-    _key("log.cleaner.min.compaction.lag.ms", _L, 0, _MEDIUM,
-         "Default of min.compaction.lag.ms.", _ZERO_UP,
-         _CLUSTER),
-    _key("log.cleaner.max.compaction.lag.ms", _L, LONG_MAX, _MEDIUM,
-         "Default of max.compaction.lag.ms.",
-         _ONE_UP, _CLUSTER),
-    _key("log.dir.failure.timeout.ms", _L, 30_000, _LOW,
-         "How long a node lives on when it can't tell the controller of a failed directory.",
-         _ONE_UP),
     _key("producer.id.expiration.ms", _I, 86_400_000, _LOW,
          "An idempotent producer that wrote nothing for so long is forgotten.", _ONE_UP, _CLUSTER),
-    _key("producer.id.expiration.check.interval.ms", _I, 600_000, _LOW,
-         "Time between two looks for producers to forget.", _ONE_UP),
     _key("headrace.produce.validate.records", _B, False, _MEDIUM,
          "Walk every record of every produced batch, and refuse what only such a walk can see. "
          "Costs CPU: otherwise only the batch header and its CRC are read.", None, _CLUSTER),
 )
 
-_FETCH_AND_REPLICAS = (
+_FETCH = (
     _key("fetch.max.bytes", _I, 57_671_680, _MEDIUM, "Largest fetch answer.", Range(1024)),
     _key("max.incremental.fetch.session.cache.slots", _I, 1000, _MEDIUM,
          "Fetch sessions kept.", _ZERO_UP),
+    _key("replica.high.watermark.checkpoint.interval.ms", _L, 5_000, _HIGH,
+         "Time between two writes of the high watermarks."),
+)
+
+_GROUPS = (
+    _key("group.min.session.timeout.ms", _I, 6_000, _MEDIUM,
+         "Shortest session time-out a member may ask for."),
+    _key("group.max.session.timeout.ms", _I, 1_800_000, _MEDIUM,
+         "Longest session time-out a member may ask for."),
+    _key("group.initial.rebalance.delay.ms", _I, 0, _MEDIUM,
+         "How long an empty group waits for more members before its first rebalance. Kafka's "
+         "default is 3000, its quickstart file says 0, and so does this: a lone consumer starts "
+         "at once.",
+         kafka=3000),
+    _key("group.max.size", _I, INT_MAX, _MEDIUM, "Members of one group.", _ONE_UP),
+    _key("offset.metadata.max.bytes", _I, 4096, _HIGH, "Largest note beside a committed offset."),
+    _key("offsets.retention.minutes", _I, 10_080, _HIGH,
+         "Offsets of a group that has been empty for so long are dropped.", _ONE_UP),
+    _key("offsets.retention.check.interval.ms", _L, 600_000, _HIGH,
+         "Time between two looks for offsets to drop.", _ONE_UP),
+    _key("offsets.topic.num.partitions", _I, 50, _HIGH,
+         "Partitions of __consumer_offsets.", _ONE_UP),
+    _key("offsets.topic.segment.bytes", _I, 104_857_600, _HIGH,
+         "Segment size of __consumer_offsets.", _ONE_UP),
+)
+
+_REPLICATION = _awaiting("replication",
+    _key("process.roles", _LIST, ("broker", "controller"), _HIGH, "What this node is.",
+         ListOf(("broker", "controller"), may_be_empty=False)),
+    _key("inter.broker.listener.name", _S, None, _MEDIUM,
+         "Listener that brokers use among themselves."),
+    _key("security.inter.broker.protocol", _S, "PLAINTEXT", _MEDIUM,
+         "Protocol among brokers; only PLAINTEXT is served.",
+         OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))),
+    _key("request.timeout.ms", _I, 30_000, _HIGH, "How long this node waits for another's answer."),
     _key("num.replica.fetchers", _I, 1, _HIGH, "Fetchers to each other broker.", _ONE_UP, _CLUSTER),
     _key("replica.lag.time.max.ms", _L, 30_000, _HIGH,
          "A follower that has not caught up for so long leaves the in-sync replicas."),
@@ -251,11 +229,15 @@ _FETCH_AND_REPLICAS = (
     _key("replica.fetch.response.max.bytes", _I, 10_485_760, _MEDIUM,
          "Bytes of a follower's fetch.", _ZERO_UP),
     _key("replica.socket.timeout.ms", _I, 30_000, _HIGH, "Time-out of a follower's requests."),
-    _key("replica.high.watermark.checkpoint.interval.ms", _L, 5_000, _HIGH,
-         "Time between two writes of the high watermarks."),
-)
-
-_QUORUM = (
+    _key("log.dir.failure.timeout.ms", _L, 30_000, _LOW,
+         "How long a node lives on when it can't tell the controller of a failed directory.",
+         _ONE_UP),
+    _key("offsets.commit.timeout.ms", _I, 5_000, _HIGH,
+         "How long a commit waits for replicas.", _ONE_UP),
+    _key("offsets.topic.replication.factor", _H, 1, _HIGH,
+         "Replicas of __consumer_offsets.", _ONE_UP, kafka=3),
+    _key("initial.broker.registration.timeout.ms", _I, 60_000, _MEDIUM,
+         "How long a starting broker tries to register."),
     _key("controller.listener.names", _LIST, ("CONTROLLER",), _HIGH,
          "Names of the controller's listeners.",
          kafka="must be given"),
@@ -285,51 +267,11 @@ _QUORUM = (
          kafka=2000),
     _key("broker.session.timeout.ms", _I, 3000, _MEDIUM,
          "A broker whose heartbeats are missing for so long is fenced.", kafka=9000),
-    _key("initial.broker.registration.timeout.ms", _I, 60_000, _MEDIUM,
-         "How long a starting broker tries to register."),
-    _key("metadata.log.segment.bytes", _I, 2**30, _HIGH, "Segment size of the metadata log.",
-         Range(8_388_608)),
-    _key("metadata.log.segment.ms", _L, 604_800_000, _HIGH, "Segment age of the metadata log."),
-    _key("metadata.log.max.record.bytes.between.snapshots", _L, 20_971_520, _HIGH,
-         "Bytes of the metadata log after which a snapshot is made.", _ONE_UP),
-    _key("metadata.log.max.snapshot.interval.ms", _L, 3_600_000, _HIGH,
-         "Time after which a snapshot is made.", _ZERO_UP),
-    _key("metadata.max.retention.bytes", _L, 104_857_600, _HIGH, "Size kept of the metadata log."),
-    _key("metadata.max.retention.ms", _L, 604_800_000, _HIGH, "Age kept of the metadata log."),
+    _key("unclean.leader.election.enable", _B, False, _HIGH,
+         "Default of unclean.leader.election.enable.", None, _CLUSTER),
 )
 
-_GROUPS = (
-    _key("group.min.session.timeout.ms", _I, 6_000, _MEDIUM,
-         "Shortest session time-out a member may ask for."),
-    _key("group.max.session.timeout.ms", _I, 1_800_000, _MEDIUM,
-         "Longest session time-out a member may ask for."),
-    _key("group.initial.rebalance.delay.ms", _I, 0, _MEDIUM,
-         "How long an empty group waits for more members before its first rebalance. Kafka's "
-         "default is 3000, its quickstart file says 0, and so does this: a lone consumer starts "
-         "at once.",
-         kafka=3000),
-    _key("group.max.size", _I, INT_MAX, _MEDIUM, "Members of one group.", _ONE_UP),
-    _key("offset.metadata.max.bytes", _I, 4096, _HIGH, "Largest note beside a committed offset."),
-    _key("offsets.commit.timeout.ms", _I, 5_000, _HIGH,
-         "How long a commit waits for replicas.", _ONE_UP),
-    _key("offsets.retention.minutes", _I, 10_080, _HIGH,
-         "Offsets of a group that has been empty for so long are dropped.", _ONE_UP),
-    _key("offsets.retention.check.interval.ms", _L, 600_000, _HIGH,
-         "Time between two looks for offsets to drop.", _ONE_UP),
-    _key("offsets.topic.num.partitions", _I, 50, _HIGH,
-         "Partitions of __consumer_offsets.", _ONE_UP),
-    _key("offsets.topic.replication.factor", _H, 1, _HIGH,
-         "Replicas of __consumer_offsets.", _ONE_UP, kafka=3),
-    _key("offsets.topic.segment.bytes", _I, 104_857_600, _HIGH,
-         "Segment size of __consumer_offsets.", _ONE_UP),
-    _key("offsets.topic.compression.codec", _I, 0, _HIGH,
-         "Codec of __consumer_offsets by its number."),
-    _key("offsets.load.buffer.size", _I, 5_242_880, _HIGH,
-         "Bytes read at once when offsets are loaded.",
-         _ONE_UP),
-)
-
-_TRANSACTIONS = (
+_TRANSACTIONS = _awaiting("transactions",
     _key("transaction.max.timeout.ms", _I, 900_000, _HIGH,
          "Longest transaction a producer may ask for.",
          _ONE_UP),
@@ -356,6 +298,55 @@ _TRANSACTIONS = (
          "Check that a partition belongs to the transaction before writing to it.", None, _CLUSTER),
     _key("transaction.two.phase.commit.enable", _B, False, _LOW,
          "Transactions without a time limit."),
+)
+
+_COMPACTION = _awaiting("compaction",
+    _key("log.cleaner.enable", _B, True, _MEDIUM, "Clean compacted topics."),
+    _key("log.cleaner.threads", _I, 1, _MEDIUM, "Cleaners at work at once.", _ZERO_UP, _CLUSTER),
+    _key("log.cleaner.backoff.ms", _L, 15_000, _MEDIUM,
+         "Rest of a cleaner that found nothing to do.",
+         _ZERO_UP, _CLUSTER),
+    _key("log.cleaner.dedupe.buffer.size", _L, 134_217_728, _MEDIUM,
+         "Memory for the keys seen by one cleaning.", None, _CLUSTER),
+    _key("log.cleaner.io.max.bytes.per.second", _D, DOUBLE_MAX, _MEDIUM,
+         "Bytes that cleaning may read and write in a second.", None, _CLUSTER),
+    _key("log.cleaner.delete.retention.ms", _L, 86_400_000, _MEDIUM,
+         "Default of delete.retention.ms.",
+         _ZERO_UP, _CLUSTER),
+    _key("log.cleaner.min.cleanable.ratio", _D, 0.5, _MEDIUM,
+         "Default of min.cleanable.dirty.ratio.",
+         Range(0, 1), _CLUSTER),
+    _key("log.cleaner.min.compaction.lag.ms", _L, 0, _MEDIUM,
+         "Default of min.compaction.lag.ms.", _ZERO_UP,
+         _CLUSTER),
+    _key("log.cleaner.max.compaction.lag.ms", _L, LONG_MAX, _MEDIUM,
+         "Default of max.compaction.lag.ms.",
+         _ONE_UP, _CLUSTER),
+)
+
+_SNAPSHOTS = _awaiting("snapshots of the metadata log",
+    _key("metadata.log.segment.bytes", _I, 2**30, _HIGH, "Segment size of the metadata log.",
+         Range(8_388_608)),
+    _key("metadata.log.segment.ms", _L, 604_800_000, _HIGH, "Segment age of the metadata log."),
+    _key("metadata.log.max.record.bytes.between.snapshots", _L, 20_971_520, _HIGH,
+         "Bytes of the metadata log after which a snapshot is made.", _ONE_UP),
+    _key("metadata.log.max.snapshot.interval.ms", _L, 3_600_000, _HIGH,
+         "Time after which a snapshot is made.", _ZERO_UP),
+    _key("metadata.max.retention.bytes", _L, 104_857_600, _HIGH, "Size kept of the metadata log."),
+    _key("metadata.max.retention.ms", _L, 604_800_000, _HIGH, "Age kept of the metadata log."),
+)
+
+_TIERED = _awaiting("tiered storage",
+    _key("log.local.retention.bytes", _L, -2, _MEDIUM,
+         "Default of local.retention.bytes.", Range(-2), _CLUSTER),
+    _key("log.local.retention.ms", _L, -2, _MEDIUM,
+         "Default of local.retention.ms.", Range(-2), _CLUSTER),
+)
+
+_SECURITY = _awaiting("TLS and SASL",
+    _key("listener.security.protocol.map", _S,
+         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", _LOW,
+         "Security protocol of each listener name; only PLAINTEXT is served.", None, _BROKER),
 )
 
 _IDLE = (
@@ -399,6 +390,20 @@ _IDLE = (
     _idle("metrics.recording.level", _S, "INFO"),
     _idle("metrics.sample.window.ms", _L, 30_000, _ONE_UP),
     _idle("telemetry.max.bytes", _I, 1_048_576, _ONE_UP),
+    _idle("socket.send.buffer.bytes", _I, 102_400),
+    _idle("socket.receive.buffer.bytes", _I, 102_400),
+    _idle("socket.listen.backlog.size", _I, 50, _ONE_UP),
+    _idle("max.connections.per.ip", _I, INT_MAX, _ZERO_UP, _CLUSTER),
+    _idle("max.connections.per.ip.overrides", _S, "", None, _CLUSTER),
+    _idle("queued.max.requests", _I, 500, _ONE_UP),
+    _idle("queued.max.request.bytes", _L, -1),
+    _idle("log.flush.offset.checkpoint.interval.ms", _I, 60_000, _ZERO_UP),
+    _idle("log.flush.start.offset.checkpoint.interval.ms", _I, 60_000, _ZERO_UP),
+    _idle("producer.id.expiration.check.interval.ms", _I, 600_000, _ONE_UP),
+    _idle("offsets.topic.compression.codec", _I, 0),
+    _idle("offsets.load.buffer.size", _I, 5_242_880, _ONE_UP),
+    _idle("create.topic.policy.class.name", _C, None),
+    _idle("alter.config.policy.class.name", _C, None),
 )
 # fmt: on
 
@@ -408,10 +413,14 @@ BROKER_CONFIG = ConfigDef(
         *_NODE,
         *_NETWORK,
         *_LOG,
-        *_FETCH_AND_REPLICAS,
-        *_QUORUM,
+        *_FETCH,
         *_GROUPS,
+        *_REPLICATION,
         *_TRANSACTIONS,
+        *_COMPACTION,
+        *_SNAPSHOTS,
+        *_TIERED,
+        *_SECURITY,
         *_IDLE,
     ),
 )

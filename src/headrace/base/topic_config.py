@@ -55,8 +55,11 @@ def _key(
     validator: Validator | None = None,
     *synonyms: str,
     internal: bool = False,
-    honoured: bool = True,
+    awaits: str = "",
 ) -> ConfigKey:
+    """`awaits` names the later part of the project with which the key comes into effect."""
+    if awaits:
+        doc += f" Without effect until there is {awaits}."
     return ConfigKey(
         name,
         type_,
@@ -65,7 +68,7 @@ def _key(
         validator,
         synonyms=synonyms,
         internal=internal,
-        honoured=honoured,
+        honoured=not awaits,
     )
 
 
@@ -98,7 +101,8 @@ TOPIC_CONFIG = ConfigDef("topic", (
     _key("delete.retention.ms", _L, _DAY_MS,
          "How long a compacted topic keeps tombstones, and with that how long a reader from offset "
          "0 may take and still see every deletion.",
-         Range(0), "log.cleaner.delete.retention.ms"),
+         Range(0), "log.cleaner.delete.retention.ms",
+         awaits="compaction"),
     _key("file.delete.delay.ms", _L, 60_000,
          "How long a deleted segment stays on disk under its .deleted name.",
          Range(0), "log.segment.delete.delay.ms"),
@@ -109,7 +113,8 @@ TOPIC_CONFIG = ConfigDef("topic", (
     _key("flush.ms", _L, LONG_MAX, "Longest time that a record may stay in the page cache only.",
          Range(0), "log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     _key("follower.replication.throttled.replicas", _LIST, (),
-         "Replicas whose replication is throttled on the follower's side.", ThrottledReplicas()),
+         "Replicas whose replication is throttled on the follower's side.", ThrottledReplicas(),
+         awaits="replication"),
     _key("index.interval.bytes", _I, 4096,
          "Log bytes between two entries of the offset index: smaller finds an offset faster and "
          "makes the index larger.",
@@ -117,16 +122,18 @@ TOPIC_CONFIG = ConfigDef("topic", (
     _key("internal.segment.bytes", _I, None,
          "Segment size for tests, free of the lower bound of segment.bytes.", internal=True),
     _key("leader.replication.throttled.replicas", _LIST, (),
-         "Replicas whose replication is throttled on the leader's side.", ThrottledReplicas()),
+         "Replicas whose replication is throttled on the leader's side.", ThrottledReplicas(),
+         awaits="replication"),
     _key("local.retention.bytes", _L, -2,
-         "With tiered storage: bytes kept locally; -2 follows retention.bytes.",
-         Range(-2), "log.local.retention.bytes", honoured=False),
+         "Bytes kept locally; -2 follows retention.bytes.",
+         Range(-2), "log.local.retention.bytes", awaits="tiered storage"),
     _key("local.retention.ms", _L, -2,
-         "With tiered storage: time kept locally; -2 follows retention.ms.",
-         Range(-2), "log.local.retention.ms", honoured=False),
+         "Time kept locally; -2 follows retention.ms.",
+         Range(-2), "log.local.retention.ms", awaits="tiered storage"),
     _key("max.compaction.lag.ms", _L, LONG_MAX,
          "Longest time that a record of a compacted topic may stay uncompacted.",
-         Range(1), "log.cleaner.max.compaction.lag.ms"),
+         Range(1), "log.cleaner.max.compaction.lag.ms",
+         awaits="compaction"),
     _key("max.message.bytes", _I, 1_048_588,
          "Largest record batch accepted, as it is stored (compressed).",
          Range(0), "message.max.bytes"),
@@ -141,10 +148,12 @@ TOPIC_CONFIG = ConfigDef("topic", (
          OneOf(TIMESTAMP_TYPES), "log.message.timestamp.type"),
     _key("min.cleanable.dirty.ratio", _D, 0.5,
          "Share of a compacted log that must be uncompacted before it is cleaned.",
-         Range(0, 1), "log.cleaner.min.cleanable.ratio"),
+         Range(0, 1), "log.cleaner.min.cleanable.ratio",
+         awaits="compaction"),
     _key("min.compaction.lag.ms", _L, 0,
          "Shortest time that a record stays before compaction may remove it.",
-         Range(0), "log.cleaner.min.compaction.lag.ms"),
+         Range(0), "log.cleaner.min.compaction.lag.ms",
+         awaits="compaction"),
     _key("min.insync.replicas", _I, 1,
          "In-sync replicas that must have a record before acks=all is answered; with fewer alive "
          "such a produce is refused.",
@@ -152,11 +161,12 @@ TOPIC_CONFIG = ConfigDef("topic", (
     _key("preallocate", _B, False, "Reserve a segment's disk space when it is created.",
          None, "log.preallocate"),
     _key("remote.log.copy.disable", _B, False,
-         "With tiered storage: copy nothing more to the remote tier.", honoured=False),
+         "Copy nothing more to the remote tier.", awaits="tiered storage"),
     _key("remote.log.delete.on.disable", _B, False,
-         "With tiered storage: delete the remote tier's data when it is switched off.",
-         honoured=False),
-    _key("remote.storage.enable", _B, False, "Tiered storage for this topic.", honoured=False),
+         "Delete the remote tier's data when it is switched off.",
+         awaits="tiered storage"),
+    _key("remote.storage.enable", _B, False, "Keep old segments of this topic in the remote tier.",
+         awaits="tiered storage"),
     _key("retention.bytes", _L, -1,
          "Size of a partition above which its oldest segments are deleted; -1 is no limit.",
          None, "log.retention.bytes"),
@@ -177,7 +187,8 @@ TOPIC_CONFIG = ConfigDef("topic", (
          Range(1), "log.roll.ms", "log.roll.hours"),
     _key("unclean.leader.election.enable", _B, False,
          "Let a replica that is not in sync become leader when no other is left; loses records.",
-         None, "unclean.leader.election.enable"),
+         None, "unclean.leader.election.enable",
+         awaits="replication"),
 ))
 # fmt: on
 
