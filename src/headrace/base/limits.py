@@ -1,7 +1,7 @@
 """Every bound of the project, in one place, with its unit in its name.
 
-Owns: numbers that nobody can configure. Where Kafka has a key for a bound (say
-`socket.request.max.bytes`), the key decides and the number here is its default or its ceiling.
+Owns: numbers that nobody can configure, each of them used (a test looks). Where Kafka has a key
+for a bound (say `socket.request.max.bytes`), the key decides and the number here is its ceiling.
 Must not know: anything else.
 """
 
@@ -15,19 +15,10 @@ FRAME_PROGRESS_TIMEOUT_MS = 60_000
 """A started frame that gains no byte for so long loses its connection."""
 RESPONSE_PROGRESS_TIMEOUT_MS = 120_000
 """A peer that reads no byte of a waiting response for so long loses its connection."""
-CLIENT_ID_BYTES_MAX = 32 * KIB - 1
-TAGGED_FIELDS_MAX = 1024
-"""Unknown tagged fields skipped in one structure."""
 
 # Connections.
 IN_FLIGHT_REQUESTS_MAX = 100
 """Requests of one connection read and not yet answered; then reading stops."""
-RESPONSE_BUFFER_BYTES_MAX = 16 * MIB
-"""Bytes queued for one slow reader (file regions do not count) before reading stops."""
-CONNECTIONS_MAX = 2**31 - 1
-"""Default of `max.connections`."""
-CONNECTIONS_IDLE_MS_MAX = 600_000
-"""Default of `connections.max.idle.ms`."""
 REQUEST_BUFFERS_BYTES_MAX = 512 * MIB
 """Bytes of half-read frames over all connections."""
 
@@ -42,19 +33,6 @@ ACCEPTS_PER_TURN_MAX = 64
 # Records.
 DECOMPRESSED_BYTES_MAX = 64 * MIB
 """What one batch may grow to when it is decompressed here."""
-BATCH_BYTES_MAX_DEFAULT = MIB + 12
-"""Default of `max.message.bytes`: 1 MiB and the log overhead."""
-RECORD_HEADERS_MAX = 10_000
-
-# Fetch.
-FETCH_BYTES_MAX = 55 * MIB
-"""Default of `fetch.max.bytes`."""
-FETCH_WAIT_MS_MAX = 600_000
-FETCH_SESSIONS_MAX = 1_000
-"""Default of `max.incremental.fetch.session.cache.slots`."""
-FETCH_SESSION_PARTITIONS_MAX = 100_000
-WAITING_REQUESTS_MAX = 100_000
-"""Long polls and produces that wait, over all connections."""
 
 # Topics.
 TOPIC_NAME_CHARS_MAX = 249
@@ -64,7 +42,6 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """Partitions made by one CreateTopics or CreatePartitions request."""
 PARTITIONS_MAX = 200_000
-TOPICS_PER_REQUEST_MAX = 10_000
 CONFIG_VALUE_CHARS_MAX = 32 * KIB - 1
 CONFIGS_PER_RESOURCE_MAX = 1_000
 
@@ -78,15 +55,6 @@ PRODUCER_ID_BLOCK_SIZE = 1_000
 # Files.
 OPEN_SEGMENT_FILES_MAX = 4_000
 """Ceiling of the descriptor budget; the process limit may set it lower."""
-WRITE_BUFFERS_MAX = 1_024
-"""Buffers in one `writev` (IOV_MAX)."""
-
-# Groups.
-GROUP_MEMBERS_MAX_DEFAULT = 2**31 - 1
-"""Default of `group.max.size`."""
-GROUP_METADATA_BYTES_MAX = MIB
-OFFSET_METADATA_BYTES_MAX = 4_096
-"""Default of `offset.metadata.max.bytes`."""
 
 # Stopping.
 SHUTDOWN_TIMEOUT_MS = 5_000
