@@ -7,16 +7,25 @@ Invariant: whatever the bytes are, a walk moves forward and ends.
 """
 
 from collections.abc import Iterator
+from struct import Struct
 
 from headrace.base.errors import CorruptionError
 from headrace.base.storage import File
-from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader, read_header
+from headrace.wire.kafka.record_batch import (
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    read_header,
+)
 
-MAGIC = 2
-LENGTH_MIN = HEADER_BYTES - 12
+LENGTH_MIN = HEADER_BYTES - LENGTH_OVERHEAD_BYTES
 """`batch_length` counts from behind itself: the header alone is this long."""
 
 WALK_BYTES = 64 * 1024
+
+_SHORT = Struct(">qi4xb6xi")
+"""What a search looks at: base offset, batch length, magic, last offset delta."""
 
 
 def fault_of(header: BatchHeader, room_bytes: int) -> str | None:
@@ -50,6 +59,23 @@ def walk(
             raise CorruptionError(file.path, position, fault)
         yield position, header
         position += header.size_bytes
+
+
+def skip_to_offset(piece: bytes, offset: int) -> tuple[int, int]:
+    """Of the batches at the start of `piece`, the first that ends at or behind `offset`.
+
+    Its place and base offset; or the place where the piece or the batches in it end, and -1.
+    """
+    place, end = 0, len(piece) - HEADER_BYTES
+    unpack = _SHORT.unpack_from
+    while place <= end:
+        base_offset, batch_length, magic, last_offset_delta = unpack(piece, place)
+        if magic != MAGIC or batch_length < LENGTH_MIN or last_offset_delta < 0:
+            break
+        if base_offset + last_offset_delta >= offset:
+            return place, base_offset
+        place += batch_length + LENGTH_OVERHEAD_BYTES
+    return place, -1
 
 
 def header_at(file: File, position: int, end: int) -> BatchHeader:

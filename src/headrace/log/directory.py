@@ -220,8 +220,6 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(key, 0),
                 log_start_offset=self._log_starts.get(key, 0),
             )
-            if is_new:
-                self._storage.sync_directory(self.path)
         except CorruptionError as error:
             self.damaged[key] = error
             raise
@@ -294,8 +292,10 @@ class LogDirectory:
     # -- upkeep ------------------------------------------------------------------------------
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write all three checkpoints."""
+        """Write all three checkpoints, and the indexes as far as they have come."""
         self.high_watermarks.update(high_watermarks)
+        for log in self.logs.values():
+            log.save_active_indexes()
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         # Not synced: a high watermark that is too low costs a little time, no more.

@@ -126,7 +126,10 @@ class Flusher:
 
     def _sync_names(self) -> None:
         if self._names_dirty:
-            self._log.files.storage.sync_directory(self._log.path)
+            path, storage = self._log.path, self._log.files.storage
+            storage.sync_directory(path)
+            # The folder itself may be new; making it is cheap because only this syncs it.
+            storage.sync_directory(path.rpartition("/")[0] or "/")
             self._names_dirty = False
 
     def _dirty_segments(self) -> "list[Segment]":

@@ -368,6 +368,15 @@ class PartitionLog:
             return True
         return False
 
+    def save_active_indexes(self) -> None:
+        """For who looks into the folder of a running broker; recovery does without."""
+        if self.failure is None:
+            try:
+                self._active.maybe_save_indexes()
+            except StorageError as error:
+                self.fail(error)
+                raise
+
     def save_producers(self) -> None:
         """Write the snapshot for the log's end."""
         producers, offset = self.producers, self.log_end_offset

@@ -97,8 +97,9 @@ class Producers:
             if header.producer_epoch < entry.epoch:
                 return INVALID_PRODUCER_EPOCH
             return OK if first == 0 else OUT_OF_ORDER_SEQUENCE_NUMBER
-        last = entry.last_sequence
-        if first == add_to_sequence(last, 1):
+        batches = entry.batches
+        last = batches[-1].last_sequence if batches else NO_SEQUENCE
+        if first == last + 1 or (first == 0 and last == SEQUENCE_MAX):
             return OK
         repeated = entry.find(first, add_to_sequence(first, header.last_offset_delta))
         return OUT_OF_ORDER_SEQUENCE_NUMBER if repeated is None else repeated
@@ -117,7 +118,7 @@ class Producers:
         last_offset = base_offset + delta
         entry.batches.append(
             SequencedBatch(
-                first, add_to_sequence(first, delta), base_offset, last_offset, timestamp_ms
+                first, (first + delta) & SEQUENCE_MAX, base_offset, last_offset, timestamp_ms
             )
         )
         entry.last_timestamp_ms = timestamp_ms

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from headrace.base.errors import CorruptionError
 from headrace.base.storage import Buffer, Storage
 from headrace.log import offset_index, time_index, txn_index
-from headrace.log.batches import header_at, walk
+from headrace.log.batches import header_at, skip_to_offset, walk
 from headrace.log.file_budget import FileBudget, LazyFile
 from headrace.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from headrace.log.time_index import TimeIndex
@@ -41,6 +41,7 @@ class Segment:
         "_bytes_since_entry",
         "_entries_max",
         "_files",
+        "_has_index_files",
         "_index",
         "_interval_bytes",
         "_time_entries_max",
@@ -88,6 +89,7 @@ class Segment:
         self._entries_max = index_bytes_max // offset_index.ENTRY_BYTES
         self._time_entries_max = index_bytes_max // time_index.ENTRY_BYTES
         self._bytes_since_entry = 0
+        self._has_index_files = False
         self._aborted: list[AbortedTransaction] | None = [] if size == 0 else None
         self._index: OffsetIndex | None = OffsetIndex(base_offset) if size == 0 else None
         self._time_index: TimeIndex | None = TimeIndex(base_offset) if size == 0 else None
@@ -97,16 +99,16 @@ class Segment:
         return self._files.storage
 
     def create(self, preallocate_bytes: int = 0) -> None:
-        """Make the files, empty; whatever stood there is void."""
+        """Make the log file, empty; whatever stood there is void.
+
+        Index files come with the first `save_indexes`: making a file is slow, and a topic of a
+        thousand partitions is made at once.
+        """
         file = self._files.open(self.log, create=True)
         if file.size():
             file.truncate(0)
         if preallocate_bytes:
             file.preallocate(preallocate_bytes)
-        for suffix in (".index", ".timeindex"):
-            index_file = self.storage.open(self.stem + suffix, create=True)
-            index_file.truncate(0)
-            index_file.close()
 
     # -- appending ---------------------------------------------------------------------------
 
@@ -179,7 +181,11 @@ class Segment:
         except CorruptionError:
             return None
         start = index.positions[slot] if slot >= 0 else 0
-        for position, header in self.headers(start, self._interval_bytes + HEADER_BYTES):
+        piece_bytes = min(self._interval_bytes + 2 * HEADER_BYTES, self.size - start)
+        place, base_offset = skip_to_offset(self.log.get().read(start, piece_bytes), offset)
+        if base_offset >= 0:
+            return start + place, base_offset
+        for position, header in self.headers(min(start + place, self.size), piece_bytes):
             if header.last_offset >= offset:
                 return position, header.base_offset
         return self.size, -1
@@ -383,6 +389,15 @@ class Segment:
                 file.write([index.encode(index.saved_count)])
                 index.saved_count = len(index)
             file.close()
+        self._has_index_files = True
+
+    def maybe_save_indexes(self) -> None:
+        """Save if entries have come since the last time, or the files are not there yet."""
+        index = self._index
+        if index is None or self.size == 0:
+            return
+        if index.saved_count < len(index) or not self._has_index_files:
+            self.save_indexes()
 
     def forget_indexes(self) -> None:
         """Sealed and saved: they are loaded again when somebody asks."""
