@@ -12,7 +12,7 @@ written back by `format_value` as a text that parses to the same value.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headrace.base.errors import UsageError
 
@@ -68,8 +68,7 @@ class Validator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """A number from `low` to `high`, both included; `also` lists values let in beside them."""
 
     low: float | None = None
@@ -92,8 +91,7 @@ class Range:
         return f"[{low}...{high}]{beside}"
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(NamedTuple):
     """One of a few words; `any_case` forgives capitals."""
 
     words: tuple[str, ...]
@@ -108,8 +106,7 @@ class OneOf:
         return f"[{', '.join(self.words)}]"
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(NamedTuple):
     """A list of known words."""
 
     words: tuple[str, ...]
@@ -125,17 +122,6 @@ class ListOf:
 
     def __str__(self) -> str:
         return f"[{', '.join(self.words)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class NotEmpty:
-    """A list or string that has something in it."""
-
-    def refusal(self, value: Any) -> str | None:
-        return None if value else "value must not be empty"
-
-    def __str__(self) -> str:
-        return "not empty"
 
 
 class _Same:

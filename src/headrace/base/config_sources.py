@@ -9,9 +9,8 @@ ours are left alone, since commands read `HEADRACE_…` variables of their own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.base.config import ConfigDef, ConfigError
 
@@ -29,8 +28,7 @@ class Source(Enum):
     DYNAMIC_BROKER = "dynamic per-broker"
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """Typed values of all keys, and where each came from."""
 
     values: dict[str, Any]

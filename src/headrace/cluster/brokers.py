@@ -10,9 +10,8 @@ epoch of every partition it leads goes up, so that followers and consumers can t
 were lost with the page cache from those written at the same offsets afterwards (KIP-101, KIP-320).
 """
 
-from headrace.cluster.context import DecisionContext
+from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.image import ClusterImage
-from headrace.cluster.topics import Records
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,

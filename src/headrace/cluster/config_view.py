@@ -7,9 +7,8 @@ Spec: Kafka's ConfigHelper; the source numbers of DescribeConfigs (KIP-226).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.base.broker_config import BROKER_CONFIG, BrokerConfig
 from headrace.base.config import ConfigKey, format_value
@@ -36,15 +35,13 @@ _WIRE_SOURCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(NamedTuple):
     name: str
     value: str | None
     source: WireSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(NamedTuple):
     name: str
     value: str | None
     source: WireSource

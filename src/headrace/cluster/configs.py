@@ -17,11 +17,9 @@ from headrace.base.broker_config import BROKER_CONFIG, validate_dynamic
 from headrace.base.config import ConfigDef, ConfigError, ConfigType, format_value
 from headrace.base.limits import CONFIG_VALUE_CHARS_MAX, CONFIGS_PER_RESOURCE_MAX
 from headrace.base.topic_config import TOPIC_CONFIG, topic_defaults, validate_topic_configs
-from headrace.cluster.context import DecisionContext
+from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.image import RESOURCE_BROKER, RESOURCE_TOPIC, ClusterImage
-from headrace.cluster.refusal import Refusal
 from headrace.cluster.topic_names import topic_name_refusal
-from headrace.cluster.topics import Records
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import alter_configs, incremental_alter_configs
 from headrace.wire.kafka.messages.metadata_records import ConfigRecord

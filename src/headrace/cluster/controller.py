@@ -7,50 +7,47 @@ Must not know: connections, listeners, who forwards (a broker asks it like any c
 process has them.
 """
 
+import importlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
-from headrace.cluster.brokers import (
-    decide_broker_heartbeat,
-    decide_new_leader_epochs,
-    decide_register_broker,
-)
-from headrace.cluster.configs import decide_alter_configs, decide_incremental_alter_configs
-from headrace.cluster.context import DecisionContext
+from headrace.cluster.brokers import decide_new_leader_epochs
+from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.features import SUPPORTED, decide_bootstrap
 from headrace.cluster.image import ClusterImage
-from headrace.cluster.partitions import decide_create_partitions
-from headrace.cluster.producer_ids import decide_allocate_producer_ids
-from headrace.cluster.topics import decide_create_topics, decide_delete_topics
 from headrace.quorum.host import Host
-from headrace.wire.kafka.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from headrace.wire.kafka.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.kafka.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Feature,
 )
-from headrace.wire.kafka.messages.create_partitions import CreatePartitionsRequest
-from headrace.wire.kafka.messages.create_topics import CreateTopicsRequest
-from headrace.wire.kafka.messages.delete_topics import DeleteTopicsRequest
-from headrace.wire.kafka.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
-Decision = Callable[[ClusterImage, Any, DecisionContext], tuple[list[Any], Any]]
+Decision = Callable[[ClusterImage, Any, DecisionContext], tuple[Records, Any]]
 
-_DECISIONS: dict[type, Decision] = {
-    CreateTopicsRequest: decide_create_topics,
-    DeleteTopicsRequest: decide_delete_topics,
-    CreatePartitionsRequest: decide_create_partitions,
-    AlterConfigsRequest: decide_alter_configs,
-    IncrementalAlterConfigsRequest: decide_incremental_alter_configs,
-    AllocateProducerIdsRequest: decide_allocate_producer_ids,
-    BrokerRegistrationRequest: decide_register_broker,
-    BrokerHeartbeatRequest: decide_broker_heartbeat,
+_DECISIONS: dict[int, tuple[str, str]] = {
+    19: ("topics", "decide_create_topics"),
+    20: ("topics", "decide_delete_topics"),
+    33: ("configs", "decide_alter_configs"),
+    37: ("partitions", "decide_create_partitions"),
+    44: ("configs", "decide_incremental_alter_configs"),
+    62: ("brokers", "decide_register_broker"),
+    63: ("brokers", "decide_broker_heartbeat"),
+    67: ("producer_ids", "decide_allocate_producer_ids"),
 }
+"""By API key: the module and its function. Loaded at the first request, so that a node starts
+without the code of requests that may never come."""
+
+
+@cache
+def _decision(api_key: int) -> Decision:
+    module, name = _DECISIONS[api_key]
+    decide: Decision = getattr(importlib.import_module(f"headrace.cluster.{module}"), name)
+    return decide
 
 
 class Controller:
@@ -62,7 +59,7 @@ class Controller:
     def handle(
         self, request: Any, api_version: int, principal: str = "User:ANONYMOUS"
     ) -> Promise[Any]:
-        decide = _DECISIONS[type(request)]
+        decide = _decision(request.API_KEY)
         context = DecisionContext(self._config, self._random, api_version, principal)
         return self._host.submit(lambda image: decide(image, request, context))
 

@@ -7,8 +7,8 @@ Only what is served is supported. The metadata version is that of the records we
 transactions and the new group protocol stand at 0 until they exist.
 """
 
+from headrace.cluster.decision import Records
 from headrace.cluster.image import ClusterImage
-from headrace.cluster.topics import Records
 from headrace.wire.kafka.messages.metadata_records import FeatureLevelRecord
 
 METADATA_VERSION = "metadata.version"

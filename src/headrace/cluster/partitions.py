@@ -11,11 +11,10 @@ from headrace.base.limits import (
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
 )
-from headrace.cluster.context import DecisionContext
+from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.image import ClusterImage, TopicImage
 from headrace.cluster.placement import manual_refusal, place
-from headrace.cluster.refusal import Refusal
-from headrace.cluster.topics import Assignments, Records, partition_records, replication_refusal
+from headrace.cluster.topics import Assignments, partition_records, replication_refusal
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,

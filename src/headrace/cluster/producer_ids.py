@@ -8,9 +8,8 @@ before the block is answered.
 from headrace.base.config import LONG_MAX
 from headrace.base.limits import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.brokers import broker_refusal
-from headrace.cluster.context import DecisionContext
+from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.image import ClusterImage
-from headrace.cluster.topics import Records
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

@@ -11,7 +11,6 @@ error has none; a decision never makes more than PARTITIONS_PER_REQUEST_MAX part
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from headrace.base.config import ConfigError
 from headrace.base.ids import METADATA_TOPIC_ID, NO_TOPIC_ID
@@ -24,10 +23,9 @@ from headrace.base.limits import (
 from headrace.base.randomness import Random
 from headrace.base.topic_config import validate_topic_configs
 from headrace.cluster.config_view import topic_config_entries
-from headrace.cluster.context import DecisionContext
+from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage
 from headrace.cluster.placement import manual_refusal, place
-from headrace.cluster.refusal import Refusal
 from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC, topic_name_refusal
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_topics import (
@@ -51,7 +49,6 @@ from headrace.wire.kafka.messages.metadata_records import (
     TopicRecord,
 )
 
-Records = list[Any]
 Assignments = list[tuple[int, ...]]
 
 UNSET = -1

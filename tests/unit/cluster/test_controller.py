@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.base.limits import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.brokers import decide_broker_heartbeat, decide_register_broker
-from headrace.cluster.context import DecisionContext
+from headrace.cluster.decision import DecisionContext
 from headrace.cluster.image import ClusterImage
 from headrace.testing.controller import SimulatedController
 from headrace.testing.disk import SimulatedDisk

@@ -16,13 +16,13 @@ from headrace.cluster.config_view import (
     default_broker_entries,
     topic_config_entries,
 )
+from headrace.cluster.decision import Refusal
 from headrace.cluster.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
 )
-from headrace.cluster.refusal import Refusal
 from headrace.cluster.topic_names import topic_name_refusal
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.describe_configs import (
