@@ -91,8 +91,15 @@ class Broker:
     def commit_staged(self) -> None:
         """Write what the requests of this read staged; each partition once."""
         staged, self.staged = self.staged, []
+        failure: Exception | None = None
         for partition in staged:
-            partition.commit()
+            try:
+                partition.commit()
+            except Exception as error:
+                # A bug in somebody who waits: the others' bytes are still to be written.
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     # -- metadata ----------------------------------------------------------------------
 

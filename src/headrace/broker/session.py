@@ -123,7 +123,9 @@ class KafkaSession:
     def on_read_end(self) -> None:
         self._in_read = False
         self._now_ms = 0
-        if self._produces:
+        if self._produces or self._broker.staged:
+            # Staged without a pending produce: its request met a bug half-way. Its bytes are
+            # checked and lie in a buffer that is used again from here on: now or never.
             self._finish_produces()
         self._send_ready()
 
