@@ -123,14 +123,14 @@ def header(
 def request(api: str, version: int, correlation_id: int = 1, **values: Any) -> bytes:
     """A whole frame with a body that kio writes. Values are plain; those left out are empty."""
     body = encode_body(api, version, **values)
-    schema = _schema(api, version, "request")
+    schema = message_type(api, version, "request")
     return frame(
         header(schema.__api_key__, version, correlation_id, None, _flexible(schema)) + body
     )
 
 
 def encode_body(api: str, version: int, **values: Any) -> bytes:
-    schema = _schema(api, version, "request")
+    schema = message_type(api, version, "request")
     out = io.BytesIO()
     entity_writer(schema)(out, _entity(schema, values))
     return out.getvalue()
@@ -138,7 +138,7 @@ def encode_body(api: str, version: int, **values: Any) -> bytes:
 
 def response(api: str, version: int, content: bytes) -> Any:
     """The body of a response frame's content, read by kio; its correlation id is skipped."""
-    schema = _schema(api, version, "response")
+    schema = message_type(api, version, "response")
     header_bytes = 5 if schema.__header_schema__.__flexible__ else 4
     message, end = entity_reader(schema)(content, header_bytes)
     assert header_bytes + end == len(content) or end == len(content), "bytes left in the answer"
@@ -150,7 +150,7 @@ def correlation_of(content: bytes) -> int:
     return int(correlation_id)
 
 
-def _schema(api: str, version: int, kind: str) -> Any:
+def message_type(api: str, version: int, kind: str) -> Any:
     module = importlib.import_module(f"kio.schema.{api}.v{version}.{kind}")
     name = "".join(part.capitalize() for part in api.split("_")) + kind.capitalize()
     return getattr(module, name)
