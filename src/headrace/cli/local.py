@@ -62,7 +62,8 @@ def up(
 ) -> None:
     """Start a local cluster and keep it running until Ctrl-C.
 
-    Every node is a real process. All data, logs and addresses are in one directory; the next `up` on it goes on from there.
+    Every node is a real process. All data, logs and addresses are in one directory; the next
+    `up` on it goes on from there.
 
     \b
     Examples:
