@@ -275,3 +275,18 @@ def test_nothing_up_is_said(data: Path) -> None:
     assert (said.returncode, "no cluster is up" in said.stderr) == (1, True)
     said = headrace("topic", "list", "--data", str(data))
     assert (said.returncode, "headrace up --data" in said.stderr) == (2, True)
+
+
+def test_the_demo_tells_its_story(data: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    told = subprocess.run(
+        [sys.executable, "-m", "demo", "--data", str(data / "story")],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "after the crash a new reader got all 20,000 events" in told.stdout
+    assert not (data / "story" / "cluster.json").exists()
