@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from headrace.base.broker_config import BrokerConfig
+from headrace.base.errors import UsageError
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.cluster.brokers import decide_new_leader_epochs
@@ -43,6 +44,9 @@ _DECISIONS: dict[int, tuple[str, str]] = {
 without the code of requests that may never come."""
 
 
+_SELF = "User:ANONYMOUS"
+
+
 @cache
 def _decision(api_key: int) -> Decision:
     module, name = _DECISIONS[api_key]
@@ -56,15 +60,18 @@ class Controller:
         self._config = config
         self._random = random
 
-    def handle(
-        self, request: Any, api_version: int, principal: str = "User:ANONYMOUS"
+    def handle(self, request: Any, api_version: int, principal: str = _SELF) -> Promise[Any]:
+        return self._submit(request, api_version, principal)
+
+    def _submit(
+        self, request: Any, api_version: int, principal: str, *, hold: bool = False
     ) -> Promise[Any]:
         decide = _decision(request.API_KEY)
         context = DecisionContext(self._config, self._random, api_version, principal)
-        return self._host.submit(lambda image: decide(image, request, context))
+        return self._host.submit(lambda image: decide(image, request, context), hold=hold)
 
     def start(self, registration: BrokerRegistrationRequest, *, unclean: bool) -> Promise[int]:
-        """Bootstrap a new cluster, register the node's broker, lift its fence.
+        """Bootstrap a new cluster, register the node's broker, lift its fence: one sync for all.
 
         With `unclean` (the last process did not stop cleanly) the partitions that it leads
         begin a new leader epoch. The promise holds the broker's epoch.
@@ -74,20 +81,26 @@ class Controller:
             for name, (low, high) in SUPPORTED.items()
         ]
         broker_id = registration.broker_id
-        self._host.submit(decide_bootstrap)
-        registered = self.handle(registration, BrokerRegistrationRequest.VERSIONS[1])
+        version = BrokerRegistrationRequest.VERSIONS[1]
+        self._host.submit(decide_bootstrap, hold=True)
+        registered = self._submit(registration, version, _SELF, hold=True)
         if unclean:
-            self._host.submit(lambda image: decide_new_leader_epochs(image, broker_id))
+            self._host.submit(lambda image: decide_new_leader_epochs(image, broker_id), hold=True)
         # The broker in this process sees what is committed before it answers anyone, so the
         # heartbeat may claim to have caught up with all that was decided.
         heartbeat = BrokerHeartbeatRequest(
             broker_id=broker_id, current_metadata_offset=self._host.state.last_offset
         )
-        unfenced = self.handle(heartbeat, 0)
+        unfenced = self._submit(heartbeat, 0, _SELF)
 
         def epoch_of(_heartbeat_response: Any) -> int:
             response = registered.value()
             assert isinstance(response, BrokerRegistrationResponse)
+            if response.error_code:
+                raise UsageError(
+                    f"this version can't serve metadata of level {self._host.state.features}: "
+                    "it was written by a newer one"
+                )
             return response.broker_epoch
 
         return unfenced.map(epoch_of)

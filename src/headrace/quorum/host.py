@@ -104,18 +104,16 @@ class Host(Generic[S]):
     # -- start -------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Replay the log, begin a new leader epoch, and sync before anything is believed.
+        """Begin a new leader epoch, sync, and only then believe and replay the log.
 
         What a crashed process left in the page cache is as good as durable after this sync.
         `on_committed` sees the whole history in one call, so that nobody acts on what was
         undone later.
         """
-        self.log.flush_now()
-        history = self._replay_log()
         self.leader_epoch = max(1, self.log.epochs.latest + 1)
         self.log.append(self._leader_change(), self.leader_epoch, self._clock.now_ms())
         self.log.flush_now()
-        self.state.last_offset = self.log.log_end_offset - 1
+        history = self._replay_log()
         self.high_watermark = self.log.log_end_offset
         self._on_committed(history, self.state.last_offset)
 
@@ -158,10 +156,11 @@ class Host(Generic[S]):
 
     # -- decisions ---------------------------------------------------------------------------
 
-    def submit(self, decide: "Decide[S, T]") -> Promise[T]:
+    def submit(self, decide: "Decide[S, T]", *, hold: bool = False) -> Promise[T]:
         """Decide now; the promise holds the response once all that it tells of is durable.
 
-        A decide that raises changes nothing and rejects the promise.
+        A decide that raises changes nothing and rejects the promise. With `hold` the sync is
+        left to the decision that surely follows.
         """
         promise: Promise[T] = Promise()
         if self.failure is not None:
@@ -183,7 +182,7 @@ class Host(Generic[S]):
             promise.resolve(response)
             return promise
         self._waiting.append(_Waiting(self.state.last_offset, promise, response))
-        if not self._is_syncing:
+        if not self._is_syncing and not hold:
             self._sync_group()
         return promise
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.base.errors import UsageError
 from headrace.base.limits import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.brokers import decide_broker_heartbeat, decide_register_broker
 from headrace.cluster.decision import DecisionContext
@@ -30,6 +31,7 @@ from headrace.wire.kafka.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from headrace.wire.kafka.messages.metadata_records import FeatureLevelRecord
 
 
 def allocate(cluster: SimulatedController, epoch: int = -1, broker: int = 1) -> range:
@@ -76,6 +78,15 @@ def test_only_an_unclean_restart_begins_new_leader_epochs() -> None:
     assert [p.leader_epoch for p in cluster.image.topics_by_name["t"].partitions] == [0, 0]
     cluster.open(unclean=True)
     assert [p.leader_epoch for p in cluster.image.topics_by_name["t"].partitions] == [1, 1]
+
+
+def test_metadata_of_a_newer_version_is_not_served() -> None:
+    cluster = SimulatedController()
+    cluster.host.state.replay(FeatureLevelRecord(name="metadata.version", feature_level=31))
+    promise = cluster.controller.start(BrokerRegistrationRequest(broker_id=1), unclean=False)
+    cluster.settle()
+    assert isinstance(promise.error, UsageError)
+    assert "31" in str(promise.error)
 
 
 def test_blocks_of_producer_ids_never_overlap_even_over_restarts() -> None:

@@ -121,6 +121,17 @@ def test_decisions_that_come_during_a_sync_share_the_next_one() -> None:
     assert rig.disk.complete_syncs() == 0
 
 
+def test_a_held_decision_shares_the_sync_of_the_next() -> None:
+    rig = Rig()
+    held = rig.host.submit(lambda _state: (["a"], "held"), hold=True)
+    assert rig.disk.complete_syncs() == 0
+    assert not held.settled
+    rig.say("b")
+    assert rig.disk.complete_syncs() == 1
+    assert held.value() == "held"
+    assert rig.committed == ["a", "b"]
+
+
 def test_answers_come_in_the_order_of_the_decisions() -> None:
     rig = Rig()
     order: list[int] = []
