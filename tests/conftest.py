@@ -15,6 +15,16 @@ if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long tests run when asked for, by `-m` or by name; not because a folder holds some."""
+    if config.option.markexpr or any("::" in argument for argument in config.args):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
 def not_run(reason: str) -> NoReturn:
     """A test whose tool is missing: told as NOT RUN, and a failure where CI promised the tool."""
     if os.environ.get("CI") == "true":

@@ -1,4 +1,4 @@
-"""The broker that the fault tests break: ours, and the real Kafka with HEADRACE_CONTROL=1."""
+"""The broker that the fault tests break: ours, and the real Kafka as control."""
 
 from collections.abc import Iterator
 

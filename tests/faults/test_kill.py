@@ -2,7 +2,7 @@
 
 Nothing acknowledged is missing, nothing is there twice with idempotence, order is kept; for the
 consumer that read along, for librdkafka and kafka-python that read everything afterwards, and
-for a reader of the bare files. The real Kafka runs as control with HEADRACE_CONTROL=1.
+for a reader of the bare files. The real Kafka runs as control.
 
 A run whose rounds did not each acknowledge something before the kill is void, and fails.
 """

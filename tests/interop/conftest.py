@@ -1,7 +1,8 @@
 """The brokers and tools that the interop tests meet.
 
-`target` is the broker under test: ours always, the real Kafka too with HEADRACE_CONTROL=1, the
-real Kafka alone with HEADRACE_CONTROL=only (to prove a test before our broker can pass it).
+`target` is the broker under test: ours always; the real Kafka as control among the long tests or
+with HEADRACE_CONTROL=1, and it alone with HEADRACE_CONTROL=only (to prove a test before our broker
+can pass it).
 """
 
 import os
@@ -20,9 +21,15 @@ from headrace.testing.cluster import LocalBroker
 
 Target = LocalBroker | RealKafka
 
-TARGETS = {"1": ["headrace", "kafka"], "only": ["kafka"]}.get(
-    os.environ.get("HEADRACE_CONTROL", ""), ["headrace"]
-)
+CONTROL = os.environ.get("HEADRACE_CONTROL", "")
+
+control = [] if CONTROL else [pytest.mark.long]
+"""Marks of a test that runs the real Kafka as control: on demand, and among the long ones."""
+
+TARGETS = [
+    *([] if CONTROL == "only" else ["headrace"]),
+    pytest.param("kafka", marks=control),
+]
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """No waiting for members that never come; few partitions for the dump tool to read."""

@@ -5,7 +5,6 @@ partition are replaced by the other's, and the broker serves them. Topic ids dif
 `partition.metadata` stays the receiver's: both refuse a folder of another topic.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka import TopicPartition as Part
 from tests.interop.confluent import TIMEOUT_S, consumer_of, produce, producer_of, read_all
-from tests.interop.conftest import Target
+from tests.interop.conftest import Target, control
 from tests.interop.foreign import EXPECTED, START_MS, TOPIC, served_by, written_by
 
 pytestmark = pytest.mark.java
@@ -56,8 +55,8 @@ def test_the_next_record_goes_behind_kafkas(receiver: Target) -> None:
     assert (last.offset(), last.key()) == (len(EXPECTED), b"next")
 
 
-@pytest.mark.skipif("HEADRACE_CONTROL" not in os.environ, reason="the control runs on demand")
-def test_kafka_serves_what_ours_wrote(tmp_path: Path) -> None:
+@pytest.mark.parametrize("receiver_name", [pytest.param("kafka", marks=control)])
+def test_kafka_serves_what_ours_wrote(tmp_path: Path, receiver_name: str) -> None:
     source = written_by("headrace", tmp_path / "folder")
-    for receiver in served_by("kafka", source, lambda target: target.stop()):
+    for receiver in served_by(receiver_name, source, lambda target: target.stop()):
         assert pairs(read_all(receiver.bootstrap_servers, TOPIC)) == EXPECTED
