@@ -98,12 +98,14 @@ class Partition:
 
     def stage(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Staged:
         """Queue one checked batch. The bytes must stay as they are until `commit`."""
-        self.staged_bytes += len(batch)
         try:
-            return self.log.stage(batch, header, self.leader_epoch, now_ms)
+            staged = self.log.stage(batch, header, self.leader_epoch, now_ms)
         except StorageError as error:  # it had to roll first, and could not
             self.fail(error)
             return Staged(-1, -1, error=int(self.error))
+        if not (staged.duplicate or staged.error):
+            self.staged_bytes += len(batch)
+        return staged
 
     def commit(self) -> None:
         """Write what is staged. A failure shows in `error`, not as an exception."""
@@ -117,7 +119,7 @@ class Partition:
         self.high_watermark = self.log.log_end_offset
         self.waits_for_sync = self.log.needs_flush_before_ack
         waiters = self._waiters
-        if waiters:
+        if waiters and byte_count:
             for waiter in list(waiters):
                 waiter.on_appended(byte_count)
 

@@ -5,12 +5,11 @@ client.produce("t", 0, batch("a", "b")).base_offset
 client.fetch("t", 0, offset=0)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.testing.broker import SimulatedBroker, SimulatedClient
 from headrace.wire.kafka.compression import Compression
-from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -119,7 +118,7 @@ class Client(SimulatedClient):
     # Consuming.
 
     def fetch_request(
-        self, wanted: dict[str, Sequence[FetchPartition]], version: int, **fields: Any
+        self, wanted: Mapping[str, Sequence[FetchPartition]], version: int, **fields: Any
     ) -> FetchRequest:
         topics = [
             FetchTopic(
@@ -160,7 +159,7 @@ class Client(SimulatedClient):
         found: list[Record] = []
         for _ in range(10_000):
             partition = self.fetch(topic, index, offset)
-            assert partition.error_code == 0, ErrorCode(partition.error_code)
+            assert partition.error_code == 0
             batches = batches_of(partition)
             if not batches:
                 return found
@@ -205,7 +204,7 @@ def all_fetched(response: FetchResponse) -> Iterator[PartitionData]:
 
 
 def dialogue(
-    topic: str = "t", partitions: int = 1, *, flags: dict[str, str] | None = None, **configs: str
+    topic: str = "t", partitions: int = 1, *, flags: dict[str, Any] | None = None, **configs: str
 ) -> tuple[SimulatedBroker, Client]:
     """A broker with one topic, and a client of it."""
     broker = SimulatedBroker(**(flags or {}))

@@ -19,6 +19,7 @@ from tests.unit.broker.dialogue import (
 from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
 from headrace.base.promise import Promise
 from headrace.broker.api import k00_produce
+from headrace.broker.append import check_batch
 from headrace.testing.broker import SimulatedBroker
 from headrace.testing.disk import Fault, SimulatedDisk
 from headrace.wire.kafka.compression import Compression
@@ -382,7 +383,6 @@ def test_a_bug_in_the_middle_of_staging_leaves_nothing_staged(
     bytes of the receive buffer; 3. the buffer is used again; 4. somebody else's commit writes it.
     """
     broker, client = dialogue("t", 2)
-    check_batch = k00_produce.check_batch
     calls = 0
 
     def failing(*arguments: Any) -> Any:
