@@ -52,6 +52,7 @@ def main(arguments: list[str]) -> int:
         return 1
     finally:
         if not options.keep:
+            # Also when it was interrupted: no process outlives the story.
             _headrace("down", "--data", str(options.data), quiet=True)
     console.print(f"\n[dim]{time.monotonic() - started:.1f} s in all.[/]")
     return 0
@@ -90,10 +91,12 @@ def _tell(data: Path, *, keep: bool) -> None:
 
 
 def _clear(data: Path) -> None:
-    if data.exists():
+    if data.exists() and any(data.iterdir()):
+        if not (data / "ports.json").exists():
+            raise StoryError(f"{data} is not empty and not a cluster's: nothing is deleted there")
         _headrace("down", "--data", str(data), quiet=True)
         shutil.rmtree(data)
-    data.mkdir(parents=True)
+    data.mkdir(parents=True, exist_ok=True)
 
 
 def _title(number: int, title: str, subtitle: str) -> None:

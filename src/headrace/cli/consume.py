@@ -10,7 +10,7 @@ import typer
 
 from headrace.base.errors import UsageError
 from headrace.cli.app import BootstrapServers, Data, Json
-from headrace.cli.output import say
+from headrace.cli.output import Progress, progress_beside_output, say
 from headrace.cli.record_json import record_to_json
 from headrace.cli.start import BEGINNING, END, FORMS, Start, parse_start
 from headrace.cli.target import open_cluster
@@ -78,10 +78,10 @@ def consume(
         else:
             reader = _plain_reader(cluster, topic, begin or BEGINNING, partition)
         ends = _ends(cluster, topic, partition) if until_end else None
+        records = _taken(reader, maximum, timeout, ends)
         try:
-            _print_records(
-                _taken(reader, maximum, timeout, ends), as_json=as_json, separator=key_separator
-            )
+            with progress_beside_output("reading", _count_to(reader, ends)) as shown:
+                _print_records(records, shown, as_json=as_json, separator=key_separator)
         except KeyboardInterrupt:
             # The usual way to end an endless command.
             pass
@@ -120,6 +120,15 @@ def _ends(cluster: Cluster, topic: str, wanted: list[int] | None) -> dict[tuple[
     return list_offsets(cluster, _partitions(cluster, topic, wanted), LATEST_TIMESTAMP)
 
 
+def _count_to(
+    reader: Consumer | GroupConsumer, ends: dict[tuple[str, int], int] | None
+) -> int | None:
+    """How many offsets there are to read, where that is known before."""
+    if ends is None or isinstance(reader, GroupConsumer):
+        return None
+    return sum(end - min(end, reader.positions[where]) for where, end in ends.items())
+
+
 def _taken(
     reader: Consumer | GroupConsumer,
     maximum: int | None,
@@ -152,7 +161,7 @@ def _taken(
 
 
 def _print_records(
-    records: Iterator[ConsumedRecord], *, as_json: bool, separator: str | None
+    records: Iterator[ConsumedRecord], shown: Progress, *, as_json: bool, separator: str | None
 ) -> None:
     out = sys.stdout.buffer
     joint = None if separator is None else separator.encode("utf-8")
@@ -164,4 +173,5 @@ def _print_records(
         else:
             line = (record.key or b"") + joint + (record.value or b"")
         out.write(line + b"\n")
+        shown.advance()
     out.flush()

@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.app import Json, group
 from headrace.cli.log_files import rows_of
-from headrace.cli.output import say
+from headrace.cli.output import progress_beside_output, say
 
 commands = group("log", "Look into the files of a log.")
 
@@ -51,22 +51,25 @@ def dump(
       headrace log dump --json data/events-0/*.index data/recovery-point-offset-checkpoint
     """
     damaged = False
-    for path in files:
-        if len(files) > 1 and not as_json:
-            print(f"{path}:")
-        for row in rows_of(path, with_records=records):
-            damaged = damaged or "damage" in row
-            if as_json:
-                json.dump({"file": str(path), **row}, sys.stdout, ensure_ascii=False)
-                sys.stdout.write("\n")
-            else:
-                _print_row(row)
+    size_bytes = sum(path.stat().st_size for path in files if path.is_file())
+    with progress_beside_output("reading", size_bytes) as shown:
+        for path in files:
+            if len(files) > 1 and not as_json:
+                print(f"{path}:")
+            for row in rows_of(path, with_records=records):
+                damaged = damaged or "damage" in row
+                _print_row(path, row, as_json=as_json)
+                shown.advance(row.get("size_bytes", 0))
     if damaged:
         say("there is damage, see above")
         raise typer.Exit(1)
 
 
-def _print_row(row: dict[str, Any]) -> None:
+def _print_row(path: Path, row: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        json.dump({"file": str(path), **row}, sys.stdout, ensure_ascii=False)
+        sys.stdout.write("\n")
+        return
     shown = {
         name: value
         for name, value in row.items()

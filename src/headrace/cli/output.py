@@ -7,7 +7,8 @@ rich is imported on use: programs that ask for JSON do not pay for it.
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -55,20 +56,31 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 class Progress(Protocol):
     def advance(self, count: int = 1) -> None: ...
 
-    def describe(self, text: str) -> None: ...
-
 
 class _Silent:
     def advance(self, count: int = 1) -> None:
         del count
 
-    def describe(self, text: str) -> None:
-        del text
+
+class _Bar:
+    """Tells rich ten times a second at most: callers advance by single records."""
+
+    def __init__(self, show: Callable[[int], None]) -> None:
+        self._show = show
+        self._waiting = 0
+        self._next_s = 0.0
+
+    def advance(self, count: int = 1) -> None:
+        self._waiting += count
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + 0.1
+            self._show(self._waiting)
+            self._waiting = 0
 
 
 @contextmanager
 def progress(description: str, total: int | None = None) -> Iterator[Progress]:
-    """A bar (or a spinner without a total) on a terminal's stderr; nothing elsewhere."""
+    """A bar (without a total one that only moves) on a terminal's stderr; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield _Silent()
         return
@@ -77,17 +89,17 @@ def progress(description: str, total: int | None = None) -> Iterator[Progress]:
     from rich.progress import Progress as RichProgress
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    shown = RichProgress(
-        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
-    )
-    with shown:
+    console = Console(stderr=True)
+    with RichProgress(*columns, TimeElapsedColumn(), console=console, transient=True) as shown:
         task = shown.add_task(description, total=total)
+        yield _Bar(lambda count: shown.advance(task, count))
 
-        class Bar:
-            def advance(self, count: int = 1) -> None:
-                shown.advance(task, count)
 
-            def describe(self, text: str) -> None:
-                shown.update(task, description=text)
-
-        yield Bar()
+@contextmanager
+def progress_beside_output(description: str, total: int | None) -> Iterator[Progress]:
+    """As `progress`, but only while the output itself goes elsewhere than to the terminal."""
+    if sys.stdout.isatty() or total is None:
+        yield _Silent()
+        return
+    with progress(description, total) as shown:
+        yield shown

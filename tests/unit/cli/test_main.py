@@ -1,0 +1,107 @@
+"""Exit codes, help and what is imported for what."""
+
+import subprocess
+import sys
+
+import pytest
+
+from headrace.cli.main import GROUPS, run
+
+COMMANDS = [
+    ["up"],
+    ["status"],
+    ["down"],
+    ["node", "start"],
+    ["node", "stop"],
+    ["node", "restart"],
+    ["broker"],
+    ["topic", "create"],
+    ["topic", "list"],
+    ["topic", "describe"],
+    ["topic", "alter"],
+    ["topic", "delete"],
+    ["produce"],
+    ["consume"],
+    ["group", "list"],
+    ["group", "describe"],
+    ["group", "reset"],
+    ["group", "delete"],
+    ["config", "list"],
+    ["log", "dump"],
+]
+
+
+def run_quietly(words: list[str]) -> int:
+    try:
+        return run(words)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"  {name} " in listed for name in GROUPS)
+    assert "..." not in listed.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_examples(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_quietly([*words, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "xamples:" in said
+    assert f"headrace {' '.join(words)}" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["topic", "nonsense"],
+        ["topic", "create"],
+        ["topic", "alter", "t", "-b", "127.0.0.1:1"],
+        ["consume", "t", "--max", "-1"],
+        ["consume", "t", "--from", "soon", "-b", "127.0.0.1:1"],
+        ["consume", "t", "-g", "g", "-p", "0", "-b", "127.0.0.1:1"],
+        ["produce", "t", "-z", "rar"],
+        ["produce", "t", "-H", "x", "-b", "127.0.0.1:1"],
+        ["broker"],
+        ["broker", "--data", "d", "--set", "x"],
+        ["up", "--brokers", "many"],
+        ["config", "list", "no.such.key"],
+        ["config", "list", "--only", "x"],
+        ["log", "dump", "no-such-file"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_quietly(words) == 2
+    assert capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("headrace ")
+
+
+def test_a_key_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "list", "log.retention.hours"]) == 0
+    said = capsys.readouterr().out
+    assert "default: 168" in said
+    assert "HEADRACE_LOG_RETENTION_HOURS" in said
+    assert run(["config", "list", "log.retention", "--json"]) == 0
+    assert '"key": "log.retention.ms"' in capsys.readouterr().out
+
+
+def test_the_broker_does_not_pay_for_the_commands() -> None:
+    """Its start is measured: neither typer nor rich nor the client may be loaded for it."""
+    code = (
+        "import sys\n"
+        "from headrace.cli.main import run\n"
+        "try: run(['broker', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'typer', 'rich', 'click', 'headrace.client.cluster', 'asyncio'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"

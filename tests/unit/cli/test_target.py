@@ -1,0 +1,63 @@
+"""Which cluster a command means."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.base.errors import UsageError
+from headrace.cli.settings import parse_settings
+from headrace.cli.target import BOOTSTRAP_VARIABLE, DEFAULT_DATA, bootstrap_of
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(BOOTSTRAP_VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def cluster(directory: Path, servers: str) -> str:
+    directory.mkdir(exist_ok=True)
+    (directory / "cluster.json").write_text(json.dumps({"bootstrap_servers": servers}))
+    return str(directory)
+
+
+def test_the_flag_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BOOTSTRAP_VARIABLE, "env:1")
+    data = cluster(tmp_path / "c", "data:1")
+    assert bootstrap_of("flag:1", None) == "flag:1"
+    assert bootstrap_of(None, data) == "data:1"
+    assert bootstrap_of(None, None) == "env:1"
+
+
+def test_the_default_directory_is_the_last_resort(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="which cluster"):
+        bootstrap_of(None, None)
+    cluster(tmp_path / DEFAULT_DATA, "here:1")
+    assert bootstrap_of(None, None) == "here:1"
+
+
+def test_a_broker_that_runs_alone_is_found(tmp_path: Path) -> None:
+    (tmp_path / "broker.json").write_text(json.dumps({"pid": 1, "listen": "127.0.0.1:7"}))
+    assert bootstrap_of(None, str(tmp_path)) == "127.0.0.1:7"
+
+
+def test_wrong_directories_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no cluster is up"):
+        bootstrap_of(None, str(tmp_path))
+    (tmp_path / "cluster.json").write_text("{")
+    with pytest.raises(UsageError, match="can't be read"):
+        bootstrap_of(None, str(tmp_path))
+    (tmp_path / "cluster.json").write_text("[]")
+    with pytest.raises(UsageError, match="JSON object"):
+        bootstrap_of(None, str(tmp_path))
+    with pytest.raises(UsageError, match="not both"):
+        bootstrap_of("a:1", str(tmp_path))
+
+
+def test_settings() -> None:
+    assert parse_settings(None) == {}
+    assert parse_settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+    for wrong in ("a", "=1", ""):
+        with pytest.raises(UsageError, match="KEY=VALUE"):
+            parse_settings([wrong])
