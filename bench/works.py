@@ -195,6 +195,8 @@ def connections(server: Server, scale: Scale) -> Figures:
     words = (where(server), "crowd", PARTITIONS, scale.active, 1, scale.requests_s, 100, scale.idle)
     client = Client("requests", *words).ready()
     figures = measured(server, client.go)
+    arrived = end_offsets(server, "crowd", PARTITIONS)
+    assert arrived >= figures["answered"], "acknowledged more than was written"
     delete_topic(server, "crowd")
     assert figures["idle_kept"] == scale.idle, "idle connections were dropped"
     return {
@@ -213,6 +215,8 @@ def memory(server: Server, scale: Scale) -> Figures:
     create_topic(server, "traffic", many, **limits)
     words = (where(server), "traffic", many, scale.traffic_count, RECORD_BYTES)
     figures = measured(server, lambda: Client("rdkafka", *words).go())
+    arrived = end_offsets(server, "traffic", many)
+    assert arrived == scale.traffic_count + 1, f"{arrived} of {scale.traffic_count} arrived"
     figures = {
         "rss_mb": rss_bytes(server.pid) / 1e6,
         "gb": scale.traffic_count * RECORD_BYTES / GB,

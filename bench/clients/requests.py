@@ -1,7 +1,8 @@
 """A load of small produce requests over raw sockets: prebuilt frames, nothing decoded.
 
 Each connection keeps a fixed number of requests in flight: as many frames go out as answers came
-in. All answers have one size, so counting bytes counts answers; their error codes are compared.
+in. All answers have one size, so counting bytes counts answers. Only the first answer of each
+connection is read for its error code; that the rest were appended, the end offsets must show.
 
 Run as a process: `python -m bench.clients.requests ADDRESS TOPIC PARTITIONS CONNECTIONS IN_FLIGHT
 SECONDS BYTES IDLE`; prints one JSON line.
