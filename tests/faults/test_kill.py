@@ -8,6 +8,7 @@ A run whose rounds did not each acknowledge something before the kill is void, a
 """
 
 import random
+import time
 
 import pytest
 from tests.faults.load import ProduceLoad, TailReader, Watcher, await_acknowledged
@@ -22,6 +23,7 @@ from tests.interop.confluent import create_topic
 from tests.interop.conftest import Target
 
 from headrace.testing import checkers
+from headrace.testing.cluster import LocalBroker
 from headrace.testing.history import History, Outcome
 
 KILLS = 20
@@ -76,5 +78,30 @@ def test_kills_lose_nothing_without_idempotence(victim: Target) -> None:
     found = checkers.check(history, idempotent=False)
     # Retries without sequence numbers may overtake each other and come twice: by design.
     found = [violation for violation in found if violation.counter != "nonmonotonic-send"]
+    assert found == [], checkers.summary(history, found)
+    assert invented(history) == []
+
+
+def test_kills_during_recovery_change_nothing() -> None:
+    """Recovery may be cut short at any moment, and then again."""
+    chance, history = random.Random(7), History()
+    with LocalBroker() as broker:
+        servers = broker.bootstrap_servers
+        config = {"segment.bytes": "1048576"}
+        create_topic(servers, TOPIC, partitions=PARTITIONS, config=config)
+        load = ProduceLoad(servers, TOPIC, PARTITIONS, history, idempotent=True)
+        load.start()
+        await_acknowledged(history, 20_000)
+        broker.kill()
+        for _ in range(10):
+            broker.launch()
+            time.sleep(chance.uniform(0.1, 0.6))  # somewhere between the first file and the port
+            broker.kill()
+        broker.start()
+        load.stop()
+        read_by_librdkafka(broker, TOPIC, PARTITIONS, history)
+        broker.stop()
+        read_from_disk(broker.data, TOPIC, PARTITIONS, history)
+    found = checkers.check(history)
     assert found == [], checkers.summary(history, found)
     assert invented(history) == []

@@ -93,6 +93,13 @@ class LocalBroker:
 
     def start(self) -> "LocalBroker":
         """Start the process and return once it answers."""
+        process = self.launch()
+        self._where = self._await_announcement(process)
+        self._listen = str(self._where["listen"])
+        return self
+
+    def launch(self) -> "subprocess.Popen[bytes]":
+        """Start the process and return at once: for those who want to kill it while it starts."""
         if self.is_alive:
             raise BrokerProcessError("the broker already runs; stop it or kill it first")
         self.data.mkdir(parents=True, exist_ok=True)
@@ -107,9 +114,7 @@ class LocalBroker:
                 # Ctrl-C in a test run is the test's to handle: it stops the broker in order.
                 start_new_session=True,
             )
-        self._where = self._await_announcement(self._process)
-        self._listen = str(self._where["listen"])
-        return self
+        return self._process
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM and wait; raises unless the broker exits with 0 in time. No-op when stopped."""
