@@ -135,6 +135,8 @@ class DiskFile:
         self.close()
 
     def sync(self) -> None:
+        if self._fd < 0:
+            raise StorageError(self._path, "closed before it was synced")
         with self._failing():
             os.fdatasync(self._fd)
 

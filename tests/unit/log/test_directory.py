@@ -1,0 +1,213 @@
+import random
+from typing import Any
+
+import pytest
+
+from headrace.base.errors import CorruptionError, StorageError, UsageError
+from headrace.log import checkpoints
+from headrace.log.config import LogConfig
+from headrace.log.directory import LogDirectory
+from headrace.log.file_budget import FileBudget
+from headrace.testing.clock import SimulatedClock
+from headrace.testing.disk import Fault, SimulatedDisk
+from headrace.wire.kafka.records import build_batch
+
+IDS = [bytes([n]) * 8 + random.Random(n).randbytes(8) for n in range(5)]
+CONFIG = LogConfig(segment_bytes=300, file_delete_delay_ms=60_000)
+
+
+class Home:
+    def __init__(self) -> None:
+        self.disk = SimulatedDisk()
+        self.clock = SimulatedClock()
+        self.rng = random.Random(1)
+
+    def open(self, *, cluster_id: str | None = None, node_id: int = 1) -> LogDirectory:
+        self.directory = LogDirectory.open(
+            self.disk,
+            "/data",
+            self.clock,
+            FileBudget(self.disk),
+            cluster_id=cluster_id,
+            node_id=node_id,
+            random=self.rng,
+        )
+        return self.directory
+
+    def partition(self, topic: str = "t", index: int = 0, topic_id: bytes = IDS[0]) -> Any:
+        return self.directory.open_partition(topic, index, topic_id, CONFIG)
+
+
+@pytest.fixture
+def home() -> Home:
+    return Home()
+
+
+def append(log: Any, count: int = 1) -> None:
+    for _ in range(count):
+        log.append(build_batch([(b"k", b"v" * 30, [], 5)]), 0, 0)
+
+
+def test_a_new_directory_is_formatted_and_known_again(home: Home) -> None:
+    first = home.open()
+    assert not first.was_clean
+    assert any(first.directory_id)
+    home.disk.kill()
+    again = home.open(cluster_id=first.cluster_id)
+    assert again.directory_id == first.directory_id
+    assert again.cluster_id == first.cluster_id
+
+
+def test_a_stranger_is_sent_away(home: Home) -> None:
+    home.open(cluster_id="ours")
+    home.disk.kill()
+    with pytest.raises(UsageError, match="belongs to cluster ours, not to theirs"):
+        home.open(cluster_id="theirs")
+    home.disk.kill()
+    with pytest.raises(UsageError, match="belongs to node 1, not to node 2"):
+        home.open(node_id=2)
+
+
+def test_two_may_not_use_it_at_once(home: Home) -> None:
+    home.open()
+    with pytest.raises(UsageError, match="/data is in use by another process"):
+        home.open()
+
+
+def test_a_clean_stop_is_marked_and_the_mark_taken_at_once(home: Home) -> None:
+    """KAFKA-10471: a crash while loading must not look like a clean stop."""
+    home.open()
+    append(home.partition(), 9)
+    home.directory.close(broker_epoch=12)
+    assert home.disk.exists("/data/.kafka_cleanshutdown")
+    home.disk.kill()
+    directory = home.open()
+    assert (directory.was_clean, directory.last_broker_epoch) == (True, 12)
+    assert not home.disk.exists("/data/.kafka_cleanshutdown")
+    assert home.partition().recovered.scanned_bytes == 0
+    home.disk.crash(home.rng)
+    assert not home.open().was_clean
+    log = home.partition()
+    assert log.recovered.scanned_bytes == log.segments[-1].size, "the recovery point is kept"
+    assert log.log_end_offset == 9
+
+
+def test_checkpoints_hold_every_partition(home: Home) -> None:
+    home.open()
+    first, second = home.partition(), home.partition("u", 3, IDS[1])
+    append(first, 9)
+    append(second, 2)
+    first.flush_now()
+    first.delete_records(4)
+    home.directory.checkpoint({("t", 0): 9, ("u", 3): 1})
+    read = {
+        name: checkpoints.read_offsets(home.disk, f"/data/{name}")
+        for name in (
+            "recovery-point-offset-checkpoint",
+            "log-start-offset-checkpoint",
+            "replication-offset-checkpoint",
+        )
+    }
+    assert read == {
+        "recovery-point-offset-checkpoint": {("t", 0): 9, ("u", 3): 0},
+        "log-start-offset-checkpoint": {("t", 0): 4},
+        "replication-offset-checkpoint": {("t", 0): 9, ("u", 3): 1},
+    }
+    home.disk.kill()
+    home.open()
+    home.partition()
+    # The other one is not open yet; its numbers stay.
+    home.directory.checkpoint({})
+    assert home.directory.high_watermarks == {("t", 0): 9, ("u", 3): 1}
+    assert home.directory.logs["t", 0].log_start_offset == 4
+
+
+def test_a_deleted_partition_is_set_aside_and_removed_later(home: Home) -> None:
+    home.open()
+    log = home.partition()
+    append(log, 3)
+    log.flush_now()
+    home.directory.checkpoint({("t", 0): 3})
+    home.directory.delete_partition(log)
+    (name,) = [name for name in home.disk.list("/data") if name.endswith("-delete")]
+    assert name.startswith("t-0.")
+    assert not home.directory.has_partition("t", 0)
+    with pytest.raises(StorageError):
+        append(log)
+    new = home.partition(topic_id=IDS[2])
+    assert (new.log_end_offset, new.recovery_point) == (0, 0)
+    assert home.directory.sweep(home.clock.now_ms() + 59_999) == 0
+    assert home.directory.sweep(home.clock.now_ms() + 60_000) == 1
+    assert not home.disk.exists(f"/data/{name}")
+
+
+def test_a_deletion_is_completed_after_a_restart(home: Home) -> None:
+    home.open()
+    home.directory.delete_partition(home.partition("a" * 249))
+    home.disk.kill()
+    home.open()
+    assert home.directory.sweep(home.clock.now_ms()) == 1
+    assert not [name for name in home.disk.list("/data") if name.endswith("-delete")]
+
+
+def test_the_folder_of_a_topic_that_is_gone_is_kept_aside(home: Home) -> None:
+    home.open()
+    append(home.partition(topic_id=IDS[0]), 3)
+    home.disk.kill()
+    home.open()
+    assert home.partition(topic_id=IDS[1]).log_end_offset == 0
+    (stray,) = [name for name in home.disk.list("/data") if name.endswith("-stray")]
+    assert home.disk.size(f"/data/{stray}/00000000000000000000.log") > 0
+
+
+def test_a_damaged_partition_is_offline_alone(home: Home) -> None:
+    home.open()
+    append(home.partition(), 5)
+    home.disk.kill()
+    path = "/data/t-0/00000000000000000000.log"
+    content = bytearray(home.disk.read_file(path))
+    content[70] ^= 1
+    home.disk.overwrite(path, bytes(content))
+    home.open()
+    with pytest.raises(CorruptionError):
+        home.partition()
+    assert ("t", 0) in home.directory.damaged
+    append(home.partition("u", 0, IDS[1]))
+    assert home.directory.failure is None
+    home.directory.close()
+    assert not home.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_a_directory_that_can_not_be_read_is_out_of_service(home: Home) -> None:
+    home.open()
+    home.disk.kill()
+    home.disk.plan(Fault("read", path_part="meta.properties"))
+    directory = home.open(cluster_id="known")
+    assert directory.failure is not None
+    assert directory.cluster_id == "known"
+    with pytest.raises(StorageError):
+        home.partition()
+
+
+def test_damaged_checkpoints_mean_a_scan_not_a_guess(home: Home) -> None:
+    home.open()
+    append(home.partition(), 9)
+    home.directory.close()
+    home.disk.kill()
+    home.disk.overwrite("/data/recovery-point-offset-checkpoint", b"0\n5\nt 0 9\n")
+    directory = home.open()
+    assert not directory.was_clean
+    assert [error.path for error in directory.damaged_checkpoints] == [
+        "/data/recovery-point-offset-checkpoint"
+    ]
+    log = home.partition()
+    assert log.log_end_offset == 9
+    assert log.recovered.scanned_bytes == log.size_bytes
+
+
+def test_checkpointing_saves_the_indexes_of_a_running_log(home: Home) -> None:
+    home.open()
+    log = home.directory.open_partition("t", 0, IDS[0], LogConfig(index_interval_bytes=100))
+    append(log, 9)
+    home.directory.checkpoint({})
+    assert home.disk.size("/data/t-0/00000000000000000000.index") == 8 * len(log.active.index) > 0

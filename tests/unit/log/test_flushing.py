@@ -1,0 +1,87 @@
+from typing import Any
+
+from headrace.log.config import LogConfig
+
+
+def test_those_who_ask_meanwhile_share_the_next_sync(bench: Any) -> None:
+    log = bench.open()
+    bench.disk.defer_syncs = True
+    done: list[str] = []
+    bench.append()
+    log.flush(lambda error: done.append(f"first {error}"))
+    bench.append()
+    log.flush(lambda error: done.append(f"second {error}"))
+    log.flush(lambda error: done.append(f"third {error}"))
+    syncs = bench.disk.sync_count
+    assert bench.disk.complete_syncs() == 1
+    assert done == ["first None"]
+    assert log.recovery_point == 1
+    assert bench.disk.complete_syncs() == 1
+    assert done == ["first None", "second None", "third None"]
+    assert log.recovery_point == 2
+    assert bench.disk.sync_count == syncs + 2
+
+
+def test_what_is_durable_is_answered_at_once(bench: Any) -> None:
+    log = bench.open()
+    bench.append()
+    log.flush_now()
+    count = bench.disk.sync_count
+    done: list[object] = []
+    log.flush(done.append)
+    assert done == [None]
+    assert bench.disk.sync_count == count
+
+
+def test_a_flush_covers_every_segment_behind_the_recovery_point(bench: Any) -> None:
+    log = bench.open(LogConfig(segment_bytes=100))
+    bench.disk.defer_syncs = True
+    for _ in range(4):
+        bench.append()
+    while bench.disk.complete_syncs(1):
+        pass
+    done: list[object] = []
+    bench.append()
+    log.flush(done.append)
+    while bench.disk.complete_syncs(1):
+        pass
+    assert done == [None]
+    assert log.recovery_point == 5
+
+
+def test_rolling_starts_a_flush(bench: Any) -> None:
+    log = bench.open(LogConfig(segment_bytes=100))
+    for _ in range(3):
+        bench.append()
+    assert log.recovery_point == 2
+
+
+def test_flush_ms_and_flush_messages(make_bench: Any) -> None:
+    bench = make_bench()
+    log = bench.open(LogConfig(flush_ms=1000))
+    bench.append()
+    start = bench.clock.now_ms()
+    log.maybe_flush(start + 999)
+    assert log.recovery_point == 0
+    log.maybe_flush(start + 1000)
+    assert log.recovery_point == 1
+
+    bench = make_bench()
+    log = bench.open(LogConfig(flush_messages=3))
+    bench.append(2)
+    log.maybe_flush(bench.clock.now_ms())
+    assert log.recovery_point == 0
+    bench.append(1)
+    log.maybe_flush(bench.clock.now_ms())
+    assert log.recovery_point == 3
+
+
+def test_a_late_sync_does_not_move_the_point_of_a_log_that_was_cut(bench: Any) -> None:
+    log = bench.open()
+    bench.disk.defer_syncs = True
+    for _ in range(5):
+        bench.append()
+    log.flush(lambda _: None)
+    log.truncate_to(2)
+    bench.disk.complete_syncs()
+    assert log.recovery_point == 2

@@ -1,0 +1,185 @@
+import asyncio
+import gc
+import os
+import resource
+import threading
+from pathlib import Path
+
+import pytest
+
+from headrace.base.errors import StorageError
+from headrace.runtime import disk as disk_module
+from headrace.runtime.disk import DiskFile, DiskStorage
+
+
+@pytest.fixture
+def disk() -> DiskStorage:
+    return DiskStorage()
+
+
+def test_writes_append_and_reads_are_positional(disk: DiskStorage, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/f", create=True)
+    file.write([b"ab", bytearray(b"cd"), memoryview(b"efg")])
+    file.write([b"h"])
+    assert file.size() == 8
+    assert file.read(0, 100) == b"abcdefgh"
+    assert file.read(6, 1) == b"g"
+    assert file.read(8, 10) == b""
+    file.truncate(3)
+    file.write([b"X"])
+    assert file.read(0, 10) == b"abcX"
+    file.write_at(1, b"__")
+    assert file.read(0, 10) == b"a__X"
+    file.close()
+    assert file.closed
+    assert disk.open(f"{tmp_path}/f").size() == 4
+
+
+def test_more_buffers_than_one_system_call_takes(disk: DiskStorage, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/f", create=True)
+    buffers = [b"%05d" % number for number in range(disk_module.IOV_MAX * 2 + 7)]
+    file.write(buffers)
+    assert file.read(0, 1 << 20) == b"".join(buffers)
+
+
+def test_a_short_write_is_completed(
+    disk: DiskStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pwritev = os.pwritev
+
+    def at_most_three_bytes(fd: int, buffers: list[bytes], position: int) -> int:
+        first = next(buffer for buffer in buffers if len(buffer))
+        return pwritev(fd, [memoryview(first)[:3]], position)
+
+    monkeypatch.setattr(os, "pwritev", at_most_three_bytes)
+    file = disk.open(f"{tmp_path}/f", create=True)
+    file.write([b"0123456789", b"", b"abcd"])
+    assert file.size() == 14
+    assert file.read(0, 99) == b"0123456789abcd"
+
+
+def test_a_refused_write_leaves_the_file_as_it_was(disk: DiskStorage, tmp_path: Path) -> None:
+    """A real limit of the system: the part that fitted is cut off again."""
+    import signal
+
+    file = disk.open(f"{tmp_path}/f", create=True)
+    file.write([b"kept"])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(StorageError, match="/f"):
+            file.write([bytes(60), bytes(60)])
+        with pytest.raises(StorageError, match="/f"):
+            file.write([bytes(200)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert file.size() == 4
+    assert os.path.getsize(f"{tmp_path}/f") == 4
+    file.write([b" on"])
+    assert file.read(0, 99) == b"kept on"
+
+
+def test_preallocation_keeps_the_size(disk: DiskStorage, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/f", create=True)
+    file.preallocate(1 << 20)
+    assert os.path.getsize(f"{tmp_path}/f") == file.size() == 0
+
+
+def test_a_file_closes_with_its_last_reference(disk: DiskStorage, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/f", create=True)
+    fd = file.fileno()
+    os.fstat(fd)
+    del file
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_missing_files_are_told_from_failing_ones(disk: DiskStorage, tmp_path: Path) -> None:
+    for action in (
+        lambda: disk.open(f"{tmp_path}/no"),
+        lambda: disk.remove(f"{tmp_path}/no"),
+        lambda: disk.rename(f"{tmp_path}/no", f"{tmp_path}/x"),
+        lambda: disk.list(f"{tmp_path}/no"),
+        lambda: disk.read_file(f"{tmp_path}/no"),
+        lambda: disk.size(f"{tmp_path}/no"),
+    ):
+        with pytest.raises(FileNotFoundError):
+            action()
+    with pytest.raises(StorageError):
+        disk.open(f"{tmp_path}/no/f", create=True)
+    with pytest.raises(StorageError):
+        disk.replace_file(f"{tmp_path}/no/f", b"")
+    with pytest.raises(StorageError):
+        disk.open(str(tmp_path))
+
+
+def test_names(disk: DiskStorage, tmp_path: Path) -> None:
+    disk.make_directory(f"{tmp_path}/a/b")
+    disk.make_directory(f"{tmp_path}/a/b")
+    disk.replace_file(f"{tmp_path}/a/f", b"one")
+    disk.replace_file(f"{tmp_path}/a/f", b"two", sync=False)
+    assert disk.list(f"{tmp_path}/a") == ["b", "f"]
+    assert disk.read_file(f"{tmp_path}/a/f") == b"two"
+    assert disk.size(f"{tmp_path}/a/f") == 3
+    assert disk.modified_ms(f"{tmp_path}/a/f") > 1_600_000_000_000
+    assert disk.is_directory(f"{tmp_path}/a/b")
+    assert not disk.is_directory(f"{tmp_path}/a/f")
+    disk.rename(f"{tmp_path}/a/f", f"{tmp_path}/a/g")
+    disk.sync_directory(f"{tmp_path}/a")
+    assert not disk.exists(f"{tmp_path}/a/f")
+    disk.remove(f"{tmp_path}/a/g")
+    disk.remove_directory(f"{tmp_path}/a")
+    assert disk.list(str(tmp_path)) == []
+    assert disk.free_bytes(str(tmp_path)) > 0
+
+
+def test_sync_completes_off_the_loop_and_reports_on_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        disk = DiskStorage(loop)
+        file = disk.open(f"{tmp_path}/f", create=True)
+        file.write([b"x"])
+        outcomes: asyncio.Queue[tuple[StorageError | None, int]] = asyncio.Queue()
+        disk.sync(file, lambda error: outcomes.put_nowait((error, threading.get_ident())))
+        assert outcomes.empty(), "never before the call returns"
+        error, thread = await asyncio.wait_for(outcomes.get(), 10)
+        assert error is None
+        assert thread == threading.get_ident()
+        file.close()
+        disk.sync(file, lambda error: outcomes.put_nowait((error, 0)))
+        error, _ = await asyncio.wait_for(outcomes.get(), 10)
+        assert isinstance(error, StorageError)
+        disk.close()
+
+    asyncio.run(run())
+
+
+def test_without_a_loop_sync_is_done_when_it_returns(disk: DiskStorage, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/f", create=True)
+    outcomes: list[StorageError | None] = []
+    disk.sync(file, outcomes.append)
+    assert outcomes == [None]
+    disk.sync_now(file)
+
+
+def test_a_lock_has_one_holder(disk: DiskStorage, tmp_path: Path) -> None:
+    path = f"{tmp_path}/.lock"
+    assert disk.lock(path) is None
+    other = DiskStorage()
+    assert other.lock(path) == f"process {os.getpid()}"
+    disk.close()
+    assert other.lock(path) is None
+    other.close()
+
+
+def test_a_failed_open_is_no_leak(disk: DiskStorage, tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with pytest.raises(FileNotFoundError):
+            disk.open(f"{tmp_path}/no")
+        file: DiskFile = disk.open(f"{tmp_path}/yes", create=True)
+        file.close()
+    assert len(os.listdir("/proc/self/fd")) == before
