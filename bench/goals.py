@@ -11,6 +11,9 @@ Figures = dict[str, float]
 CLIENT_BOUND_CORES = 0.9
 """A client that uses this much of a core is the limit, not the server."""
 
+FLOOR_BEATEN = 0.9
+"""Nobody beats a floor by more than its own spread: such a run says that the machine was busy."""
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -75,7 +78,7 @@ class Row:
         return self.ours / self.floor if self.ours is not None and self.floor else None
 
     def verdict(self) -> str:
-        """`reached`, `missed`, `client-bound`, or nothing where there is nothing to judge."""
+        """`reached`, `missed`, `client-bound`, `noisy floor`, or nothing where nothing is judged."""
         wanted = (
             (self.kafka_ratio, self.goal.times_kafka),
             (self.floor_ratio, self.goal.times_floor),
@@ -90,6 +93,8 @@ class Row:
             reached = all(had <= limit for had, limit in pairs)
         if not reached and self.client_bound and not self.goal.binds_if_client_bound:
             return "client-bound"
+        if reached and self.goal.times_floor and (self.floor_ratio or 1.0) < FLOOR_BEATEN:
+            return "noisy floor"
         return "reached" if reached else "missed"
 
     def wanted(self) -> str:
