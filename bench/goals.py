@@ -78,14 +78,15 @@ class Row:
         return self.ours / self.floor if self.ours is not None and self.floor else None
 
     def verdict(self) -> str:
-        """`reached`, `missed`, `client-bound`, `noisy floor`, or nothing where nothing is judged."""
+        """`reached`, `missed`, `client-bound` or `noisy floor`; nothing where a side is missing."""
         wanted = (
             (self.kafka_ratio, self.goal.times_kafka),
             (self.floor_ratio, self.goal.times_floor),
             (self.ours, self.goal.at_most),
         )
-        pairs = [(had, limit) for had, limit in wanted if had is not None and limit is not None]
-        if not pairs:
+        limits = [(had, limit) for had, limit in wanted if limit is not None]
+        pairs = [(had, limit) for had, limit in limits if had is not None]
+        if not limits or len(pairs) < len(limits):
             return ""
         if self.goal.higher_is_better:
             reached = all(had >= limit for had, limit in pairs)

@@ -136,7 +136,9 @@ def show(table_rows: list[goals.Row]) -> None:
         verdict = row.verdict()
         figures = (row.kafka, row.ours, row.floor, row.kafka_ratio, row.floor_ratio)
         cells = ["–" if value is None else f"{value:,.2f}" for value in figures]
-        table.add_row(row.goal.label, *cells, row.wanted(), verdict, style=colours[verdict])
+        table.add_row(
+            row.goal.label, *cells, row.wanted(), verdict, style=colours.get(verdict, "yellow")
+        )
     console.print(table)
 
 
