@@ -87,8 +87,9 @@ class FetchSession:
         wanted = self.wanted
         for one in served:
             key = (one.topic, one.index)
-            if wanted.pop(key, None) is not None:
-                wanted[key] = one
+            # Not if it was forgotten meanwhile, nor if it was asked for anew since.
+            if wanted.get(key) is one:
+                wanted[key] = wanted.pop(key)
 
 
 def wanted_of(frame: FetchFrame) -> list[Wanted]:

@@ -10,6 +10,11 @@ from typing import Any
 
 from headrace.testing.broker import SimulatedBroker, SimulatedClient
 from headrace.wire.kafka.compression import Compression
+from headrace.wire.kafka.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from headrace.wire.kafka.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -210,3 +215,12 @@ def dialogue(
     broker = SimulatedBroker(**(flags or {}))
     broker.create_topic(topic, partitions, **configs)
     return broker, Client(broker)
+
+
+def delete_records(client: Client, topic: str, index: int, offset: int) -> int:
+    one = DeleteRecordsPartition(partition_index=index, offset=offset)
+    response = client.ask(
+        DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[one])]), 2
+    )
+    assert response.topics[0].partitions[0].error_code == 0
+    return int(response.topics[0].partitions[0].low_watermark)

@@ -11,6 +11,7 @@ from tests.unit.broker.dialogue import (
     all_fetched,
     batch,
     batches_of,
+    delete_records,
     dialogue,
     only_fetched,
     values_of,
@@ -21,11 +22,6 @@ from headrace.broker.partition import Partition
 from headrace.testing.broker import SimulatedBroker
 from headrace.testing.disk import Fault
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from headrace.wire.kafka.messages.delete_topics import DeleteTopicsRequest
 from headrace.wire.kafka.messages.fetch import (
     FetchPartition,
@@ -43,15 +39,6 @@ def partition_of(broker: SimulatedBroker, topic: str = "t", index: int = 0) -> P
     found = broker.broker.partitions.find(topic, index)
     assert found is not None
     return found
-
-
-def delete_records(client: Client, topic: str, index: int, offset: int) -> int:
-    one = DeleteRecordsPartition(partition_index=index, offset=offset)
-    response = client.ask(
-        DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[one])]), 2
-    )
-    assert response.topics[0].partitions[0].error_code == 0
-    return int(response.topics[0].partitions[0].low_watermark)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
