@@ -1,6 +1,7 @@
-"""Files opened when needed, and let go when too many are open.
+"""What sealed segments hold only while they are used: open files and loaded indexes.
 
-Owns: which log files hold a descriptor now. Must not know: what is in them.
+Owns: which log files hold a descriptor now, which indexes were loaded last.
+Must not know: what is in them.
 
 Letting go means forgetting, not closing: a response on its way still holds the `File` in its
 `FileRegion`, and the descriptor is closed with the last reference. So a budget of N may be
@@ -9,13 +10,23 @@ exceeded for as long as the answers in flight last, and never cuts one off.
 The victim is found as by the clock algorithm: a file used since the hand passed last is
 spared once. The hot path pays one attribute for that.
 
-Invariant: at most `limit` files are held here.
+Invariant: at most `limit` files and `INDEXES_MAX` loaded indexes are held.
 """
 
 from collections import deque
+from typing import Protocol
 
 from headrace.base.errors import StorageError
 from headrace.base.storage import File, Storage
+
+INDEXES_MAX = 64
+"""Of sealed segments; one of a gibibyte has some five mebibytes of them."""
+
+
+class IndexOwner(Protocol):
+    def let_go_indexes(self) -> None:
+        """Forget loaded indexes, unless they are needed for appending."""
+        ...
 
 
 class LazyFile:
@@ -47,6 +58,7 @@ class FileBudget:
         self.storage = storage
         self._limit = limit
         self._open: deque[LazyFile] = deque()
+        self._indexed: deque[IndexOwner] = deque()
 
     @property
     def open_count(self) -> int:
@@ -61,6 +73,12 @@ class FileBudget:
         lazy.used = True
         self._open.append(lazy)
         return file
+
+    def on_indexes_loaded(self, owner: IndexOwner) -> None:
+        """The owner loaded its indexes from files; who did so longest ago lets its own go."""
+        self._indexed.append(owner)
+        if len(self._indexed) > INDEXES_MAX:
+            self._indexed.popleft().let_go_indexes()
 
     def _make_room(self) -> None:
         # Each file is spared at most once a turn, so the loop ends.

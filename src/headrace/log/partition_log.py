@@ -353,6 +353,7 @@ class PartitionLog:
         folder = Folder(self.files, self.path, config, self.clock.now_ms())
         segment = folder.segment(base_offset, 0)
         segment.create(config.segment_bytes if config.preallocate else 0)
+        segment.become_active()
         self.flusher.on_names_changed()
         self.segments.append(segment)
         self._bases.append(base_offset)

@@ -14,8 +14,9 @@ index is built anew from the log.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 
-from headrace.base.errors import CorruptionError
+from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.storage import Buffer, Storage
 from headrace.log import offset_index, time_index, txn_index
 from headrace.log.batches import header_at, skip_to_offset, walk
@@ -48,6 +49,7 @@ class Segment:
         "_time_index",
         "base_offset",
         "created_ms",
+        "is_active",
         "is_full",
         "log",
         "max_timestamp",
@@ -81,6 +83,8 @@ class Segment:
         self.max_timestamp: int | None = NO_TIMESTAMP if size == 0 else None
         """None: not known yet, see `largest_timestamp`."""
         self.max_timestamp_offset = base_offset
+        self.is_active = False
+        """It may be appended to: its indexes stay in memory."""
         self.is_full = False
         """An index has no room left: roll."""
         self.recent_bases: list[int] = []
@@ -309,8 +313,10 @@ class Segment:
         times = time_index.decode(self.base_offset, self._read(".timeindex"))
         if index is None or times is None or self._is_short(index):
             self.rebuild_indexes()
-            return
-        self._index, self._time_index = index, times
+        else:
+            self._index, self._time_index = index, times
+        if not self.is_active:
+            self._files.on_indexes_loaded(self)
 
     def _read(self, suffix: str) -> bytes:
         try:
@@ -331,11 +337,15 @@ class Segment:
         return False
 
     def rebuild_indexes(self) -> None:
-        """From the headers in the log. The files follow with the next `save_indexes`."""
+        """From the headers in the log; saved at once unless the segment still grows."""
         self.reset_indexes()
         for position, header in self.headers():
             self.index_batch(position, header)
         self.seal_time_index()
+        if not self.is_active:
+            # A disk that refuses this has only made the next reader do it again.
+            with suppress(StorageError):
+                self.save_indexes()
 
     def reset_indexes(self) -> None:
         self._index = OffsetIndex(self.base_offset)
@@ -361,6 +371,7 @@ class Segment:
 
     def become_active(self) -> None:
         """Know what appending needs: the indexes, timestamps, bytes since the last entry."""
+        self.is_active = True
         if self.size == 0:
             return
         self.largest_timestamp()
@@ -399,8 +410,13 @@ class Segment:
         if index.saved_count < len(index) or not self._has_index_files:
             self.save_indexes()
 
+    def let_go_indexes(self) -> None:
+        if not self.is_active:
+            self.forget_indexes()
+
     def forget_indexes(self) -> None:
         """Sealed and saved: they are loaded again when somebody asks."""
+        self.is_active = False
         self._index = self._time_index = None
         self.recent_bases.clear()
         self.recent_positions.clear()

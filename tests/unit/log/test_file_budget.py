@@ -1,4 +1,4 @@
-from headrace.log.file_budget import FileBudget, LazyFile
+from headrace.log.file_budget import INDEXES_MAX, FileBudget, LazyFile
 from headrace.testing.disk import SimulatedDisk
 
 
@@ -37,3 +37,18 @@ def test_a_file_let_go_still_works_for_who_holds_it() -> None:
     assert files[0].file is None
     assert held.read(0, 1) == b"0"
     assert not held.closed
+
+
+def test_only_the_indexes_loaded_last_are_kept() -> None:
+    budget, _ = make(1, 1)
+
+    class Owner:
+        has_indexes = True
+
+        def let_go_indexes(self) -> None:
+            self.has_indexes = False
+
+    owners = [Owner() for _ in range(INDEXES_MAX + 10)]
+    for owner in owners:
+        budget.on_indexes_loaded(owner)
+    assert [owner.has_indexes for owner in owners] == [False] * 10 + [True] * INDEXES_MAX
