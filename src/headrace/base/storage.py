@@ -105,8 +105,15 @@ class Storage(Protocol):
         """
         ...
 
-    def sync(self, file: File, on_done: Callable[[StorageError | None], None]) -> None:
+    def sync(
+        self,
+        file: File,
+        on_done: Callable[[StorageError | None], None],
+        directories: Sequence[str] = (),
+    ) -> None:
         """fdatasync off the loop; `on_done` runs on the loop's thread with the outcome.
+
+        The names in `directories` are made durable with it.
 
         A failed sync is final: what was written since the last good one must be distrusted.
         """

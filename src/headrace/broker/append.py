@@ -32,6 +32,8 @@ from headrace.wire.kafka.record_batch import (
 from headrace.wire.kafka.records import InvalidRecord, recompress, validate_records
 
 _ZSTD_SINCE_VERSION = 7
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, two lengths and the count of headers: a byte each."""
 
 
 class BatchRefused(Exception):
@@ -71,6 +73,11 @@ def check_batch(
             f"record count {record_count} do not fit a produced batch.",
         )
     attributes = header.attributes
+    if not attributes & COMPRESSION_MASK and record_count * RECORD_BYTES_MIN > size - HEADER_BYTES:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            f"{record_count} records can't be in {size - HEADER_BYTES} bytes.",
+        )
     if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
         _check_special(attributes, transactional)
     if attributes & COMPRESSION_MASK:

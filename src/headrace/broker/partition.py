@@ -20,6 +20,9 @@ from headrace.log.partition_log import PartitionLog, Staged
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.record_batch import BatchHeader
 
+IN_SYNC_REPLICAS = 1
+"""There is no replication yet: the leader alone is in sync."""
+
 
 class Waiter(Protocol):
     """A request that waits for a partition to get more."""
@@ -93,6 +96,12 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def required_acks_refusal(self) -> ErrorCode:
+        """Whether acks=all can be promised: this one replica must be enough."""
+        if self._config.min_insync_replicas > IN_SYNC_REPLICAS:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return ErrorCode.NONE
 
     # -- writing -----------------------------------------------------------------------
 

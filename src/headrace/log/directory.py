@@ -79,6 +79,8 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As of the last checkpoint."""
         self._doomed: list[tuple[int, str]] = []
+        self._written: dict[str, tuple[dict[TopicPartition, int], bool]] = {}
+        """What each checkpoint file holds, and whether it was synced."""
 
     # -- taking possession -------------------------------------------------------------------
 
@@ -292,19 +294,22 @@ class LogDirectory:
     # -- upkeep ------------------------------------------------------------------------------
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write all three checkpoints, and the indexes as far as they have come."""
+        """Write all three checkpoints, and the indexes as far as they have come.
+
+        Runs on the loop every few seconds, so nothing that moves all the time is synced: an
+        older recovery point or high watermark costs a little time at the next start, no more.
+        """
         self.high_watermarks.update(high_watermarks)
         for log in self.logs.values():
             log.save_active_indexes()
-        self.checkpoint_recovery_points()
+        self.checkpoint_recovery_points(sync=False)
         self.checkpoint_log_starts()
-        # Not synced: a high watermark that is too low costs a little time, no more.
         self._write_offsets(checkpoints.HIGH_WATERMARKS, self.high_watermarks, sync=False)
 
-    def checkpoint_recovery_points(self) -> None:
+    def checkpoint_recovery_points(self, *, sync: bool = True) -> None:
         for key, log in self.logs.items():
             self._recovery_points[key] = log.recovery_point
-        self._write_offsets(checkpoints.RECOVERY_POINTS, self._recovery_points)
+        self._write_offsets(checkpoints.RECOVERY_POINTS, self._recovery_points, sync=sync)
 
     def checkpoint_log_starts(self) -> None:
         """Of logs that start behind the base of their first segment."""
@@ -320,11 +325,15 @@ class LogDirectory:
     ) -> None:
         if self.failure is not None:
             raise self.failure
+        written = self._written.get(name)
+        if written is not None and written[0] == offsets and (written[1] or not sync):
+            return
         try:
             checkpoints.write_offsets(self._storage, self._file(name), offsets, sync=sync)
         except StorageError as error:
             self.fail(error)
             raise
+        self._written[name] = (dict(offsets), sync)
 
     def sweep(self, now_ms: int) -> int:
         """Remove deleted segments and partitions whose delay has passed; how many."""
@@ -352,6 +361,7 @@ class LogDirectory:
         for log in self.logs.values():
             log.close()
         self.checkpoint({})
+        self.checkpoint_recovery_points()
         # The next start trusts a marked directory; a damaged log must be looked at again.
         if not self.damaged and all(log.failure is None for log in self.logs.values()):
             path = self._file(checkpoints.CLEAN_SHUTDOWN)

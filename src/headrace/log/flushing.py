@@ -76,7 +76,8 @@ class Flusher:
         if target <= self.recovery_point:
             return
         try:
-            self._sync_names()
+            for directory in self._take_dirty_directories():
+                log.files.storage.sync_directory(directory)
             for segment in self._dirty_segments():
                 log.files.storage.sync_now(segment.log.get())
         except StorageError as error:
@@ -94,7 +95,6 @@ class Flusher:
         waiting, self._waiting = self._waiting, []
         self._is_flushing = True
         try:
-            self._sync_names()
             files = [segment.log.get() for segment in self._dirty_segments()]
         except StorageError as error:
             self._finish(target, waiting, error)
@@ -109,8 +109,11 @@ class Flusher:
             if left == 0:
                 self._finish(target, waiting, failed)
 
+        # A directory's fsync may wait for all that the disk has to write: off the loop, too.
+        directories = self._take_dirty_directories()
         for file in files:
-            log.files.storage.sync(file, on_synced)
+            log.files.storage.sync(file, on_synced, directories)
+            directories = []
 
     def _finish(self, target: int, waiting: list[OnDone], error: StorageError | None) -> None:
         log = self._log
@@ -124,13 +127,14 @@ class Flusher:
         if self._waiting and not self._is_flushing:
             self._start()
 
-    def _sync_names(self) -> None:
-        if self._names_dirty:
-            path, storage = self._log.path, self._log.files.storage
-            storage.sync_directory(path)
-            # The folder itself may be new; making it is cheap because only this syncs it.
-            storage.sync_directory(path.rpartition("/")[0] or "/")
-            self._names_dirty = False
+    def _take_dirty_directories(self) -> list[str]:
+        """Where names changed since the last call. A sync that then fails fails the log."""
+        if not self._names_dirty:
+            return []
+        self._names_dirty = False
+        path = self._log.path
+        # The folder itself may be new; making it is cheap because only this syncs it.
+        return [path, path.rpartition("/")[0] or "/"]
 
     def _dirty_segments(self) -> "list[Segment]":
         """All that may hold bytes behind the recovery point; the active one at least."""

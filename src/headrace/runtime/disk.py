@@ -228,22 +228,38 @@ class DiskStorage:
             if sync:
                 self.sync_directory(os.path.dirname(path))
 
-    def sync(self, file: File, on_done: Callable[[StorageError | None], None]) -> None:
+    def sync(
+        self,
+        file: File,
+        on_done: Callable[[StorageError | None], None],
+        directories: Sequence[str] = (),
+    ) -> None:
         assert isinstance(file, DiskFile)
         if self._loop is None:
-            on_done(_outcome(file))
+            on_done(self._outcome(file, directories))
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="fdatasync")
         loop = self._loop
 
         def run() -> None:
-            outcome = _outcome(file)
+            outcome = self._outcome(file, directories)
             # On a loop that has been closed nobody waits any more.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(on_done, outcome)
 
         self._threads.submit(run)
+
+    def _outcome(self, file: DiskFile, directories: Sequence[str]) -> StorageError | None:
+        try:
+            file.sync()
+            for path in directories:
+                self.sync_directory(path)
+        except StorageError as error:
+            return error
+        except FileNotFoundError as error:
+            return StorageError(file.path, error)
+        return None
 
     def sync_now(self, file: File) -> None:
         assert isinstance(file, DiskFile)
@@ -290,14 +306,6 @@ class DiskStorage:
         for file in self._locks:
             file.close()
         self._locks.clear()
-
-
-def _outcome(file: DiskFile) -> StorageError | None:
-    try:
-        file.sync()
-    except StorageError as error:
-        return error
-    return None
 
 
 @contextmanager

@@ -197,7 +197,8 @@ class TcpConnection:
             (size,) = _SIZE.unpack_from(view, start)
             needed = 4 + size
             if needed <= left:
-                # Became ready in between: go on in the next turn.
+                # Became ready in between: go on in the next turn, before more is read.
+                self._stop_reading()
                 self._loop.call_soon(self._resume)
                 return
         if start + needed <= len(view) and (left >= PRIVATE_BUFFER_BYTES_MIN or not self._pooled):

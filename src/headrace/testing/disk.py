@@ -210,7 +210,9 @@ class SimulatedDisk:
         self._faults: list[Fault] = []
         self._root = _Directory()
         self._locks: dict[str, int] = {}
-        self._deferred: list[tuple[SimulatedFile, int, Callable[[StorageError | None], None]]] = []
+        self._deferred: list[
+            tuple[SimulatedFile, int, Sequence[str], Callable[[StorageError | None], None]]
+        ] = []
 
     # -- what a test does ----------------------------------------------------------------------
 
@@ -235,8 +237,8 @@ class SimulatedDisk:
         """Complete the oldest deferred syncs; how many did."""
         due = self._deferred[:count]
         del self._deferred[: len(due)]
-        for file, written_count, on_done in due:
-            on_done(self._sync(file, written_count))
+        for file, written_count, directories, on_done in due:
+            on_done(self._sync(file, written_count, directories))
         return len(due)
 
     def tree(self) -> dict[str, bytes]:
@@ -352,13 +354,18 @@ class SimulatedDisk:
         if sync:
             self.sync_directory(os.path.dirname(path))
 
-    def sync(self, file: File, on_done: Callable[[StorageError | None], None]) -> None:
+    def sync(
+        self,
+        file: File,
+        on_done: Callable[[StorageError | None], None],
+        directories: Sequence[str] = (),
+    ) -> None:
         assert isinstance(file, SimulatedFile)
         written_count = file.inode.written_count
         if self.defer_syncs:
-            self._deferred.append((file, written_count, on_done))
+            self._deferred.append((file, written_count, directories, on_done))
         else:
-            on_done(self._sync(file, written_count))
+            on_done(self._sync(file, written_count, directories))
 
     def sync_now(self, file: File) -> None:
         assert isinstance(file, SimulatedFile)
@@ -388,7 +395,9 @@ class SimulatedDisk:
 
     # -- the tree ------------------------------------------------------------------------------
 
-    def _sync(self, file: SimulatedFile, written_count: int) -> StorageError | None:
+    def _sync(
+        self, file: SimulatedFile, written_count: int, directories: Sequence[str] = ()
+    ) -> StorageError | None:
         self.sync_count += 1
         count = max(0, written_count - file.inode.settled_count)
         try:
@@ -398,6 +407,13 @@ class SimulatedDisk:
             file.inode.forget(count)
             return error
         file.inode.sync(count)
+        try:
+            for path in directories:
+                self.sync_directory(path)
+        except StorageError as error:
+            return error
+        except FileNotFoundError as error:
+            return StorageError(file.path, error)
         return None
 
     def _find(self, path: str) -> _Inode | _Directory | None:

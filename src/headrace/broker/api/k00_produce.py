@@ -28,6 +28,7 @@ Row = tuple[int, int, int, int, int, str | None]
 Buffer = bytes | bytearray
 
 _ACKS = (-1, 0, 1)
+_ACKS_ALL = -1
 _ANY_VERSION = 13
 """For a batch of our own making: every codec is allowed."""
 
@@ -57,7 +58,9 @@ class PendingProduce:
                     error = broker.partitions.missing(topic, index)
                     rows.append((index, None, _refusal(index, error)))
                     continue
-                outcome = _stage(broker, partition, records, self._version, transactional, now_ms)
+                outcome = _stage(
+                    broker, partition, records, self._version, self.acks, transactional, now_ms
+                )
                 rows.append((index, partition, outcome))
 
     def finish(self) -> Buffer | Promise[Buffer]:
@@ -105,7 +108,7 @@ class PendingShaped:
         self._partition = partition
         self._correlation_id = correlation_id
         self._outcome = _stage(
-            broker, partition, records, shape.version, shape.transactional, now_ms
+            broker, partition, records, shape.version, shape.acks, shape.transactional, now_ms
         )
 
     def finish(self) -> Buffer | Promise[Buffer]:
@@ -135,12 +138,16 @@ def _stage(
     partition: Partition,
     records: memoryview | None,
     version: int,
+    acks: int,
     transactional: bool,
     now_ms: int,
 ) -> Staged | Row:
     index = partition.index
-    if partition.error:
-        return _refusal(index, partition.error)
+    error = partition.error
+    if not error and acks == _ACKS_ALL:
+        error = partition.required_acks_refusal()
+    if error:
+        return _refusal(index, error)
     if records is None:
         return _refusal(index, ErrorCode.INVALID_RECORD)
     config = partition.config
