@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from headrace.base.errors import StorageError
 
 if TYPE_CHECKING:
-    from headrace.log.partition_log import PartitionLog
+    from headrace.log.log_writer import LogWriter
     from headrace.log.segment import Segment
 
 OnDone = Callable[[StorageError | None], None]
@@ -34,7 +34,7 @@ class Flusher:
         "recovery_point",
     )
 
-    def __init__(self, log: "PartitionLog", recovery_point: int) -> None:
+    def __init__(self, log: "LogWriter", recovery_point: int) -> None:
         """`recovery_point` as a checkpoint or a clean stop tells."""
         self._log = log
         self.recovery_point = recovery_point

@@ -132,3 +132,35 @@ def snapshot_offsets(storage: Storage, folder: str) -> list[int]:
     """Of all snapshots in the folder, newest first."""
     matches = map(SNAPSHOT_NAME.match, storage.list(folder))
     return sorted((int(match[1]) for match in matches if match), reverse=True)
+
+
+def agree_start(log_start_offset: int, epochs: LeaderEpochs) -> int:
+    """The log's start, as far as the epochs bear it out.
+
+    Deleting records moves the first epoch's start before the checkpoint is written. A checkpoint
+    that says more than the epochs is damaged, and would let retention delete good segments.
+    """
+    if not epochs.start_offsets:
+        return log_start_offset
+    return min(log_start_offset, epochs.start_offsets[0])
+
+
+def agree_topic_id(storage: Storage, path: str, topic_id: bytes) -> bytes:
+    """The id in `partition.metadata`; where that says nothing sensible, ours is written.
+
+    The caller has it from the committed metadata; the file is for who has only the folder.
+    """
+    metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
+    try:
+        stored = checkpoints.read_topic_id(storage, metadata)
+    except CorruptionError:
+        if not any(topic_id):
+            raise
+        stored = None
+    if stored is not None and (not any(topic_id) or stored == topic_id):
+        return stored
+    if stored is not None and not checkpoints.is_damaged_copy(stored, topic_id):
+        raise CorruptionError(metadata, 0, "the folder belongs to another topic id")
+    if any(topic_id):
+        checkpoints.write_topic_id(storage, metadata, topic_id, sync=False)
+    return topic_id
