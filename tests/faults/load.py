@@ -6,6 +6,8 @@ between faults, and what they all wrote into a `History`. Must not know: which f
 
 import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Part
@@ -22,8 +24,13 @@ from headrace.testing.history import (
     TopicPartition,
 )
 
+T = TypeVar("T")
+
 NEVER_SENT = {"_PURGE_QUEUE"}
 """Librdkafka's word for a message that never left: the only failure that is certain."""
+
+NOT_YET = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
+NOT_YET |= {"_TRANSPORT", "_ALL_BROKERS_DOWN", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
 
 PADDING = "-" * 200
 
@@ -200,16 +207,32 @@ class Watcher:
 
     def look(self) -> None:
         asked = [Part(part.topic, part.partition) for part in self._parts]
-        for read in self._client.committed(asked, TIMEOUT_S):
+        for read in patiently(lambda: self._client.committed(asked, TIMEOUT_S)):
             offset = read.offset if read.offset >= 0 else None
             where = TopicPartition(read.topic, read.partition)
             self._history.add(CommittedOffset(self._group, where, offset))
         for part in self._parts:
-            _, high = self._client.get_watermark_offsets(Part(*part), TIMEOUT_S)
-            self._history.add(EndOffset(self._group, part, high))
+            self._history.add(EndOffset(self._group, part, self._end_of(Part(*part))))
+
+    def _end_of(self, part: Part) -> int:
+        ends = patiently(lambda: self._client.get_watermark_offsets(part, TIMEOUT_S))
+        return int(ends[1])
 
     def close(self) -> None:
         self._client.close()
+
+
+def patiently(ask: Callable[[], T], timeout_s: float = 60.0) -> T:
+    """Ask again while the broker says "not yet", as after a restart it may."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            is_temporary = error.args[0].retriable() or error.args[0].name() in NOT_YET
+            if not is_temporary or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def record_poll(
