@@ -170,16 +170,17 @@ def test_nodes_are_stopped_started_and_restarted_by_name(up: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_all_cleanly(data: Path, number: signal.Signals) -> None:
-    with subprocess.Popen(
+    supervisor = subprocess.Popen(
         [sys.executable, "-P", "-m", "headrace", "up", "--data", str(data)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    ) as supervisor:
-        until(lambda: (data / "cluster.json").exists())
-        pid = cluster_of(data)["nodes"][0]["pid"]
-        supervisor.send_signal(number)
-        out, err = supervisor.communicate(timeout=20)
+    )
+    until(lambda: (data / "cluster.json").exists() or supervisor.poll() is not None, 60)
+    pid = None if supervisor.poll() is not None else cluster_of(data)["nodes"][0]["pid"]
+    supervisor.send_signal(number)
+    out, err = supervisor.communicate(timeout=20)
+    assert pid is not None, err
     assert supervisor.returncode == 0
     assert "not stop cleanly" not in err
     assert "kcat -b 127.0.0.1:" in out

@@ -17,7 +17,7 @@ from headrace.cli.target import open_cluster
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import ConsumedRecord, Consumer, start_positions
 from headrace.client.group_consumer import GroupConsumer
-from headrace.client.offsets import LATEST_TIMESTAMP, list_offsets
+from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
 
 POLL_MS = 500
 
@@ -95,7 +95,9 @@ def _plain_reader(
 ) -> Consumer:
     where = _partitions(cluster, topic, partition)
     positions = start_positions(cluster, where, begin.value, is_offset=begin.is_offset)
-    return Consumer(cluster, positions)
+    # An offset that was asked for must be there. A beginning may be deleted before it is read.
+    reset = None if begin.is_offset else EARLIEST_TIMESTAMP
+    return Consumer(cluster, positions, reset=reset)
 
 
 def _group_reader(cluster: Cluster, group: str, topic: str, begin: Start | None) -> GroupConsumer:

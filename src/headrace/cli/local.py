@@ -7,9 +7,11 @@ A detached `up` starts itself again as a child in its own session and waits on a
 line: {"ready": …} when every node answers, or {"error": "…"} with the reason.
 """
 
+import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -129,8 +131,13 @@ def _detach(options: Options, *, as_json: bool) -> None:
             pass_fds=[writer],
         )
     os.close(writer)
-    with progress("starting"):
-        answer = _wait_for_line(reader, DETACH_TIMEOUT_S)
+    try:
+        with progress("starting"):
+            answer = _wait_for_line(reader, DETACH_TIMEOUT_S)
+    except BaseException:
+        # Nobody would know of a cluster whose start was interrupted.
+        child.terminate()
+        raise
     if "ready" in answer:
         _show(answer["ready"], layout, as_json=as_json)
         say(
@@ -177,34 +184,29 @@ def _show(described: dict[str, Any], layout: Layout, *, as_json: bool) -> None:
         print_json({**described, "data": str(layout.directory)})
         sys.stdout.flush()
         return
-    columns = ("node", "role", "listen", "metrics", "pid", "log")
-    nodes = [
-        {**node, "node": node["name"], "metrics": f"http://{node['metrics']}/metrics"}
-        for node in described["nodes"]
-    ]
-    print_table(columns, [[node[column] for column in columns] for node in nodes])
+    columns = ("name", "role", "listen", "pid", "log")
+    print_table(columns, [[node[column] for column in columns] for node in described["nodes"]])
     servers = described["bootstrap_servers"]
-    print_table(("client", "try"), _examples(servers, layout))
+    print_table(("client", "try"), _examples(described, layout))
     print(f"bootstrap servers {servers}, described in {layout.cluster}")
     sys.stdout.flush()
 
 
-def _examples(servers: str, layout: Layout) -> list[tuple[str, str]]:
-    properties = layout.configuration / "client.properties"
+def _examples(described: dict[str, Any], layout: Layout) -> list[tuple[str, str]]:
+    servers = described["bootstrap_servers"]
+    python = (
+        "from confluent_kafka import Producer; "
+        f"p = Producer({{'bootstrap.servers': '{servers}'}}); "
+        "p.produce('events', b'hello'); p.flush()"
+    )
+    java = f"kafka-console-consumer.sh --bootstrap-server {servers} --topic events --from-beginning"
     return [
         ("headrace", f"echo hello | headrace produce events --data {layout.directory}"),
         ("", f"headrace consume events --data {layout.directory}"),
         ("kcat", f"kcat -b {servers} -t events -C -o beginning"),
-        (
-            "Java",
-            f"kafka-console-consumer.sh --bootstrap-server {servers} --topic events "
-            f"--from-beginning --command-config {properties}",
-        ),
-        (
-            "Python",
-            f"confluent_kafka.Producer({{'bootstrap.servers': '{servers}'}})"
-            ".produce('events', b'hello')",
-        ),
+        ("Java", java),
+        ("Python", f'python -c "{python}"'),
+        ("metrics", f"curl http://{described['nodes'][0]['metrics']}/metrics"),
     ]
 
 
@@ -220,7 +222,7 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
     holder = holder_of(layout)
     nodes: list[dict[str, Any]] = []
     if holder is not None:
-        nodes = command(layout, "status")["nodes"] if layout.control.exists() else []
+        nodes = _nodes_of(layout)
         for node in nodes:
             port = int(node["listen"].rpartition(":")[2])
             node["answers"] = node["pid"] is not None and answers(port, node["id"])
@@ -239,13 +241,22 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
     elif holder is None:
         say(f"no cluster is up in {layout.directory}")
     elif not nodes:
-        say(f"the cluster in {layout.directory} is just starting, pid {holder}")
+        say(f"the cluster in {layout.directory} is starting or stopping, pid {holder}")
     else:
         columns = ("name", "role", "listen", "pid", "state", "answers", "restarts")
         shown = [{**node, "answers": "yes" if node["answers"] else "no"} for node in nodes]
         print_table(columns, [[node[column] for column in columns] for node in shown])
     if not well:
         raise typer.Exit(1)
+
+
+def _nodes_of(layout: Layout) -> list[dict[str, Any]]:
+    """What the supervisor says; nothing while it is only about to listen, or about to end."""
+    try:
+        nodes: list[dict[str, Any]] = command(layout, "status")["nodes"]
+    except HeadraceError:
+        return []
+    return nodes
 
 
 def down(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
@@ -263,7 +274,7 @@ def down(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
         layout.cluster.unlink(missing_ok=True)
         _report_down(layout, "stopped what was left" if left else "nothing was up", as_json)
         return
-    command(layout, "down")
+    _ask_to_stop(layout, holder)
     deadline_s = time.monotonic() + DOWN_TIMEOUT_S
     while holder_of(layout) is not None:
         if time.monotonic() >= deadline_s:
@@ -273,6 +284,15 @@ def down(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
             )
         time.sleep(0.05)
     _report_down(layout, "stopped", as_json)
+
+
+def _ask_to_stop(layout: Layout, holder: int) -> None:
+    try:
+        command(layout, "down")
+    except HeadraceError:
+        # It has no control socket yet, or has just closed it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(holder, signal.SIGTERM)
 
 
 def _report_down(layout: Layout, what: str, as_json: bool) -> None:

@@ -46,8 +46,9 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for number, column in enumerate(columns, start=1):
+        # Addresses and names stay whole, to be copied; the last column takes what is left.
+        table.add_column(column, overflow="fold", no_wrap=number < len(columns))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)

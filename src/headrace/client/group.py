@@ -89,7 +89,7 @@ class GroupMember:
             except Unreachable as error:
                 last = error
             except ServerError as error:
-                if not self._may_rejoin(error.code):
+                if not self.on_error(error.code):
                     raise
                 last = error
         raise ClientError(f"could not join group {self.group_id} in time: {last}")
@@ -116,9 +116,8 @@ class GroupMember:
             return True
         if code == 0:
             return True
-        if not self._may_rejoin(code):
+        if not self.on_error(code):
             raise ServerError(f"heartbeat in group {self.group_id}", code)
-        self.must_rejoin = code in _REJOIN
         return not self.must_rejoin
 
     def leave(self) -> None:
@@ -136,9 +135,12 @@ class GroupMember:
         finally:
             self.member_id, self.generation_id, self.must_rejoin = "", -1, True
 
-    def _may_rejoin(self, code: int) -> bool:
+    def on_error(self, code: int) -> bool:
+        """The coordinator answered `code`: is it one that time or joining again heals?"""
         if code in _FORGET_MEMBER_ID:
             self.member_id, self.generation_id = "", -1
+        if code in _REJOIN:
+            self.must_rejoin = True
         return code in _REJOIN or is_retriable(code)
 
     def _join_once(self) -> JoinGroupResponse | None:

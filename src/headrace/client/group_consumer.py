@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import ConsumedRecord, Consumer, TopicPartition
-from headrace.client.errors import ClientError
+from headrace.client.errors import ServerError
 from headrace.client.group import GroupMember
 from headrace.client.offsets import EARLIEST_TIMESTAMP, commit, committed, list_offsets
 
@@ -67,8 +67,15 @@ class GroupConsumer:
             for where, offset in self._consumer.positions.items()
             if self._committed.get(where) != offset
         }
-        if moved and not self.member.must_rejoin:
+        if not moved or self.member.generation_id < 0:
+            return
+        try:
             commit(self.cluster, self.member.group_id, moved, self.member.membership)
+        except ServerError as error:
+            # The group has moved on without us: whoever gets the partitions reads them again.
+            if not self.member.on_error(error.code):
+                raise
+        else:
             self._committed.update(moved)
 
     def close(self) -> None:
@@ -80,22 +87,11 @@ class GroupConsumer:
             self.member.leave()
 
     def _join(self) -> None:
-        if self.member.generation_id >= 0:
-            self._commit_before_leaving_partitions()
+        # A rebalance still takes commits of the old generation.
+        self.commit()
         assignment = self.member.join()
         mine = [(topic, index) for topic, indexes in assignment.items() for index in indexes]
         self._committed = committed(self.cluster, self.member.group_id, mine) if mine else {}
         missing = [where for where in mine if where not in self._committed]
         begins = list_offsets(self.cluster, missing, self._reset) if missing else {}
         self._consumer.positions = {**self._committed, **begins}
-
-    def _commit_before_leaving_partitions(self) -> None:
-        # A rebalance still takes commits of the old generation; after an expired session
-        # it does not, and then the records are read again by whoever gets them.
-        self.member.must_rejoin, rejoin = False, self.member.must_rejoin
-        try:
-            self.commit()
-        except ClientError:
-            pass
-        finally:
-            self.member.must_rejoin = rejoin

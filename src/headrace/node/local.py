@@ -27,7 +27,7 @@ from headrace.node.local_files import DirectoryLock, Layout, read_json, replace_
 from headrace.node.local_plan import NodePlan, plan_nodes, remembered_ports
 from headrace.node.local_process import NodeProcess, State, answers, stop_leftovers
 
-START_TIMEOUT_S = 50.0
+START_TIMEOUT_S = 45.0
 TICK_S = 0.2
 RESTART_DELAY_S_MIN = 0.05
 RESTART_DELAY_S_MAX = 0.8
@@ -72,6 +72,7 @@ class Supervisor:
         self._say = say
         self._cares: dict[str, _Care] = {}
         self._stop_signals = 0
+        self._selector = selectors.DefaultSelector()
 
     def run(self, on_ready: Callable[[dict[str, Any]], None]) -> None:
         self.layout.make()
@@ -79,15 +80,17 @@ class Supervisor:
         lock.acquire()
         try:
             self._prepare()
-            with _signals(self._on_stop_signal) as wake, _control(self.layout) as control:
+            with self._events():
                 try:
-                    self._start_all(wake)
+                    self._start_all()
                     if not self._stop_signals:
                         on_ready(self._publish())
-                    self._supervise(wake, control)
+                    while not self._stop_signals:
+                        self._wait(TICK_S)
+                        self._tick()
                 finally:
                     self.layout.cluster.unlink(missing_ok=True)
-                    self._stop_all(wake)
+                    self._stop_all()
         finally:
             lock.release()
 
@@ -114,7 +117,7 @@ class Supervisor:
     def bootstrap_servers(self) -> str:
         return ",".join(plan.listen for plan in self.plans)
 
-    def _start_all(self, wake: socket.socket) -> None:
+    def _start_all(self) -> None:
         for care in self._cares.values():
             self._start(care)
         deadline_s = time.monotonic() + START_TIMEOUT_S
@@ -133,7 +136,7 @@ class Supervisor:
                     f"{names} did not answer within {START_TIMEOUT_S:g} s; see {self.layout.logs}"
                 )
             if silent:
-                _wait(wake, 0.05)
+                self._wait(0.05)
 
     def _start(self, care: _Care) -> None:
         care.process.start()
@@ -167,17 +170,23 @@ class Supervisor:
             "log": str(process.log),
         }
 
-    def _supervise(self, wake: socket.socket, control: ControlServer) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(wake, selectors.EVENT_READ)
-            selector.register(control, selectors.EVENT_READ)
-            while not self._stop_signals:
-                for key, _ in selector.select(TICK_S):
-                    if key.fileobj is control:
-                        control.serve_one(self._on_command)
-                    else:
-                        _drain(wake)
-                self._tick()
+    @contextlib.contextmanager
+    def _events(self) -> Iterator[None]:
+        """While this is open, `_wait` wakes for signals, ended children and commands."""
+        with (
+            _signals(self._on_stop_signal) as wake,
+            contextlib.closing(ControlServer(self.layout)) as control,
+            self._selector,
+        ):
+            self._selector.register(wake, selectors.EVENT_READ, lambda: _drain(wake))
+            self._selector.register(
+                control, selectors.EVENT_READ, lambda: control.serve_one(self._on_command)
+            )
+            yield
+
+    def _wait(self, timeout_s: float) -> None:
+        for key, _ in self._selector.select(timeout_s):
+            key.data()
 
     def _tick(self) -> None:
         now_s = time.monotonic()
@@ -256,7 +265,7 @@ class Supervisor:
             for care in self._cares.values():
                 care.process.kill()
 
-    def _stop_all(self, wake: socket.socket) -> None:
+    def _stop_all(self) -> None:
         for care in self._cares.values():
             care.process.stop(time.monotonic())
         while any(care.process.state is not State.STOPPED for care in self._cares.values()):
@@ -264,7 +273,7 @@ class Supervisor:
                 status = care.process.tick(time.monotonic())
                 if status:
                     self._say(f"{care.process.plan.name} did not stop cleanly: status {status}")
-            _wait(wake, TICK_S)
+            self._wait(TICK_S)
         self._remember_pids()
 
 
@@ -272,26 +281,10 @@ def _answers(process: NodeProcess) -> bool:
     return answers(process.plan.port, process.plan.node_id)
 
 
-def _wait(wake: socket.socket, timeout_s: float) -> None:
-    with selectors.DefaultSelector() as selector:
-        selector.register(wake, selectors.EVENT_READ)
-        if selector.select(timeout_s):
-            _drain(wake)
-
-
 def _drain(wake: socket.socket) -> None:
     with contextlib.suppress(BlockingIOError):
         while wake.recv(4096):
             pass
-
-
-@contextlib.contextmanager
-def _control(layout: Layout) -> Iterator[ControlServer]:
-    control = ControlServer(layout)
-    try:
-        yield control
-    finally:
-        control.close()
 
 
 @contextlib.contextmanager

@@ -23,6 +23,8 @@ from typing import Any
 
 from headrace.base.errors import HeadraceError
 
+LOCK_PATIENCE_S = 0.2
+
 
 class Held(HeadraceError):
     """Another supervisor holds the directory."""
@@ -69,16 +71,14 @@ class DirectoryLock:
 
     def acquire(self) -> None:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _lock_within(descriptor, LOCK_PATIENCE_S):
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise Held(
                 f"{self._directory} is held by a running `headrace up` with pid {holder}; "
                 f"`headrace status --data {self._directory}` shows it, "
                 f"`headrace down --data {self._directory}` stops it"
-            ) from None
+            )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
         self._descriptor = descriptor
@@ -88,6 +88,20 @@ class DirectoryLock:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _lock_within(descriptor: int, patience_s: float) -> bool:
+    # Somebody who only asks who holds the lock holds it himself for a moment.
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= deadline_s:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
 
 
 def holder_of(layout: Layout) -> int | None:

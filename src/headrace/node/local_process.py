@@ -23,6 +23,8 @@ from headrace.wire.kafka.messages.metadata import MetadataRequest, MetadataRespo
 STOP_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_MS = 1_000
 LOG_TAIL_BYTES = 4_000
+LOG_BYTES_MAX = 64 * 1024 * 1024
+"""A log above this is put aside at the node's next start, over the one put aside before."""
 
 
 class State(Enum):
@@ -57,6 +59,8 @@ class NodeProcess:
     def start(self) -> None:
         assert self.state is State.STOPPED
         self._data.mkdir(parents=True, exist_ok=True)
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
+            self.log.replace(self.log.with_suffix(".log.1"))
         with open(self.log, "ab") as log:
             # Its own session: Ctrl-C in the terminal reaches the supervisor alone, which
             # then stops the nodes in order.
