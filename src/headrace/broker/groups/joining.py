@@ -75,8 +75,10 @@ def _join_known(group: Group, question: JoinQuestion, now: Instant) -> Promise[J
     match group.state:
         case GroupState.COMPLETING_REBALANCE if is_unchanged:
             # It did not get the answer to its first JoinGroup, so it gets the same one again.
+            group.expect_heartbeat(member, now)
             return Promise.resolved(generation_answer(group, member))
         case GroupState.STABLE if is_unchanged and member.member_id != group.leader_id:
+            group.expect_heartbeat(member, now)
             return Promise.resolved(generation_answer(group, member))
         case _:
             # A leader that joins a stable group again asks for a new assignment.

@@ -27,7 +27,7 @@ def rebalance_or_complete_join(group: Group, now: Instant) -> None:
 
 def prepare_rebalance(group: Group, now: Instant) -> None:
     if group.state is GroupState.COMPLETING_REBALANCE:
-        fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS, now)
     group.sync_deadline_ms = None
     is_initial = group.state is GroupState.EMPTY
     group.transition(GroupState.PREPARING_REBALANCE, now.wall_ms)
@@ -114,10 +114,14 @@ def remove_members(group: Group, member_ids: Iterable[str], now: Instant) -> Non
     rebalance_or_complete_join(group, now)
 
 
-def fail_sync(group: Group, error: ErrorCode) -> None:
+def fail_sync(group: Group, error: ErrorCode, now: Instant) -> None:
+    """This generation gets no assignment."""
     for member in list(group.members.values()):
         member.assignment = b""
-        answer_sync(member, SyncAnswer(error))
+        if member.syncing is not None:
+            # Its silence was excused while it waited; from here on it counts again.
+            group.expect_heartbeat(member, now)
+            answer_sync(member, SyncAnswer(error))
 
 
 def _wait_for_joins(group: Group, now: Instant, timeout_ms: int) -> None:

@@ -86,7 +86,7 @@ def _save_assignment(group: Group, assigned: dict[str, bytes]) -> None:
             return
         group.saving_generation_id = None
         if outcome.error is not ErrorCode.NONE:
-            fail_sync(group, outcome.error)
+            fail_sync(group, outcome.error, outcome.now)
             prepare_rebalance(group, outcome.now)
             return
         _hand_out(group, assignments, outcome.now)

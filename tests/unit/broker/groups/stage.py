@@ -115,6 +115,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.timers = SimulatedTimers(self.clock)
+        self.random = random.Random(7)
         self.coordinator = self._coordinator()
 
     def _coordinator(self) -> GroupCoordinator:
@@ -123,7 +124,7 @@ class Stage:
             self.log,
             self.clock,
             self.timers,
-            random.Random(7),
+            self.random,
             lambda: self.image,
         )
 

@@ -184,6 +184,22 @@ def test_waiting_members_are_excused_from_heartbeats() -> None:
     assert bob.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_members_whose_sync_fails_have_a_whole_session_to_rejoin() -> None:
+    stage = Stage()
+    ann = stage.actor("ann", session_ms=1_000_000)
+    bob = stage.actor("bob")
+    form(stage, ann, bob)
+    ann.join()
+    bob.join()
+    follower = bob.sync()
+    stage.pass_ms(3 * SESSION_MS)
+    ann.topics = ("t", "u")
+    ann.join()
+    assert follower.value().error is ErrorCode.REBALANCE_IN_PROGRESS
+    stage.pass_ms(SESSION_MS - 1)
+    assert bob.join().value().error is ErrorCode.NONE
+
+
 def test_leaving_rebalances_at_once_and_the_last_one_empties_the_group() -> None:
     stage = Stage()
     ann, bob = stage.actor("ann"), stage.actor("bob")
