@@ -64,8 +64,10 @@ def read_epochs(storage: Storage, path: str) -> list[tuple[int, int]]:
     return entries
 
 
-def write_epochs(storage: Storage, path: str, entries: Iterable[tuple[int, int]]) -> None:
-    _write_lines(storage, path, [f"{epoch} {start}" for epoch, start in entries])
+def write_epochs(
+    storage: Storage, path: str, entries: Iterable[tuple[int, int]], *, sync: bool = True
+) -> None:
+    _write_lines(storage, path, [f"{epoch} {start}" for epoch, start in entries], sync=sync)
 
 
 def read_topic_id(storage: Storage, path: str) -> bytes | None:
@@ -154,11 +156,15 @@ def write_clean_shutdown(storage: Storage, path: str, broker_epoch: int) -> None
 
 def _read_lines(storage: Storage, path: str) -> list[str]:
     try:
-        lines = storage.read_file(path).decode("utf-8").splitlines()
+        text = storage.read_file(path).decode("utf-8")
     except FileNotFoundError:
         return []
     except ValueError:
         raise CorruptionError(path, 0, "not UTF-8") from None
+    if not text.endswith("\n"):
+        # Cut in the midst of a number it would be another number.
+        raise CorruptionError(path, 0, "the last line has no end")
+    lines = text.splitlines()
     if len(lines) < 2:
         raise CorruptionError(path, 0, "no version and count")
     version, count = _numbers(path, lines[:2])

@@ -16,16 +16,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.base.errors import StorageError
+from headrace.base.storage import File
 
 if TYPE_CHECKING:
     from headrace.log.log_writer import LogWriter
-    from headrace.log.segment import Segment
 
 OnDone = Callable[[StorageError | None], None]
 
 
 class Flusher:
     __slots__ = (
+        "_cut_count",
         "_is_flushing",
         "_last_flush_ms",
         "_log",
@@ -40,6 +41,7 @@ class Flusher:
         self.recovery_point = recovery_point
         self._names_dirty = True
         self._is_flushing = False
+        self._cut_count = 0
         self._last_flush_ms = log.clock.now_ms()
         self._waiting: list[OnDone] = []
 
@@ -75,18 +77,20 @@ class Flusher:
         target = log.log_end_offset
         if target <= self.recovery_point:
             return
-        try:
+        if self._is_flushing:
+            # A sync of names that is still under way may yet fail: do not rely on it.
+            self._names_dirty = True
+        storage = log.files.storage
+        with log.failing():
+            for file in self._dirty_files():
+                storage.sync_now(file)
             for directory in self._take_dirty_directories():
-                log.files.storage.sync_directory(directory)
-            for segment in self._dirty_segments():
-                log.files.storage.sync_now(segment.log.get())
-        except StorageError as error:
-            log.fail(error)
-            raise
+                storage.sync_directory(directory)
         self.recovery_point = max(self.recovery_point, target)
 
     def lower(self, offset: int) -> None:
-        """The log was cut to end at `offset`."""
+        """The log was cut to end at `offset`: a sync under way says nothing of what comes there."""
+        self._cut_count += 1
         self.recovery_point = min(self.recovery_point, offset)
 
     def _start(self) -> None:
@@ -94,10 +98,11 @@ class Flusher:
         target = log.log_end_offset
         waiting, self._waiting = self._waiting, []
         self._is_flushing = True
+        cut_count = self._cut_count
         try:
-            files = [segment.log.get() for segment in self._dirty_segments()]
+            files = self._dirty_files()
         except StorageError as error:
-            self._finish(target, waiting, error)
+            self._finish(target, cut_count, waiting, error)
             return
         left = len(files)
         failed: StorageError | None = None
@@ -107,7 +112,7 @@ class Flusher:
             left -= 1
             failed = failed or error
             if left == 0:
-                self._finish(target, waiting, failed)
+                self._finish(target, cut_count, waiting, failed)
 
         # A directory's fsync may wait for all that the disk has to write: off the loop, too.
         directories = self._take_dirty_directories()
@@ -115,13 +120,15 @@ class Flusher:
             log.files.storage.sync(file, on_synced, directories)
             directories = []
 
-    def _finish(self, target: int, waiting: list[OnDone], error: StorageError | None) -> None:
+    def _finish(
+        self, target: int, cut_count: int, waiting: list[OnDone], error: StorageError | None
+    ) -> None:
         log = self._log
         self._is_flushing = False
         if error is not None:
             log.fail(error)
-        elif log.failure is None:
-            self.recovery_point = max(self.recovery_point, min(target, log.log_end_offset))
+        elif log.failure is None and cut_count == self._cut_count:
+            self.recovery_point = max(self.recovery_point, target)
         for on_done in waiting:
             on_done(log.failure)
         if self._waiting and not self._is_flushing:
@@ -136,13 +143,20 @@ class Flusher:
         # The folder itself may be new; making it is cheap because only this syncs it.
         return [path, path.rpartition("/")[0] or "/"]
 
-    def _dirty_segments(self) -> "list[Segment]":
-        """All that may hold bytes behind the recovery point; the active one at least."""
-        segments = self._log.segments
+    def _dirty_files(self) -> list[File]:
+        """All that may hold bytes behind the recovery point; the active segment's at least."""
+        log = self._log
+        segments = log.segments
         first = len(segments) - 1
         while first > 0 and segments[first].base_offset > self.recovery_point:
             first -= 1
-        return segments[first:]
+        files = [segment.log.get() for segment in segments[first:]]
+        if log.has_unsynced_epochs:
+            # Behind the recovery point nobody will look for epochs in batch headers again.
+            log.has_unsynced_epochs = False
+            self._names_dirty = True
+            files.append(log.files.storage.open(log.epochs_path))
+        return files
 
 
 def ignore_outcome(error: StorageError | None) -> None:

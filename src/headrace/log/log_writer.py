@@ -87,6 +87,8 @@ class LogWriter:
         self._marks: list[Mark] = []
         self._filled_bytes = self._active.size
         self._epoch = epochs.latest
+        self.has_unsynced_epochs = False
+        """The leader-epoch checkpoint was written, and is not durable before the next flush."""
         self._completed: list[CompletedTransaction] = []
         """Transactions that have ended with a marker that the high watermark may not cover."""
         self._unsaved_aborted: list[AbortedTransaction] = []
@@ -138,7 +140,7 @@ class LogWriter:
         ):
             self._make_room()
         if leader_epoch != self._epoch:
-            self.assign_epoch(leader_epoch, base_offset)
+            self._note_epoch(leader_epoch, base_offset)
         stamp(view, 0, base_offset, leader_epoch)
         if has_producer:
             self._note_producer(view, header, base_offset, max_timestamp)
@@ -187,7 +189,7 @@ class LogWriter:
             if self._is_roll_due(header):
                 self._make_room(header.base_offset)
             if header.partition_leader_epoch != self._epoch:
-                self.assign_epoch(header.partition_leader_epoch, header.base_offset)
+                self._note_epoch(header.partition_leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 self._note_producer(view, header, header.base_offset, header.max_timestamp)
             last_offset = header.last_offset
@@ -353,18 +355,29 @@ class LogWriter:
     # -- epochs ------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader epoch begins; it is on disk before anything else happens."""
+        """A leader epoch begins; it is on disk before anything else happens (KAFKA-7415)."""
         if self.epochs.assign(epoch, start_offset):
             self.save_epochs()
+        self._epoch = epoch
+
+    def _note_epoch(self, epoch: int, start_offset: int) -> None:
+        """An epoch begins with a batch: its header tells of it until the next flush."""
+        if self.epochs.assign(epoch, start_offset):
+            self.has_unsynced_epochs = True
+            self.save_epochs(sync=False)
         self._epoch = epoch
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    def save_epochs(self) -> None:
-        path = f"{self.path}/{checkpoints.LEADER_EPOCHS}"
+    @property
+    def epochs_path(self) -> str:
+        return f"{self.path}/{checkpoints.LEADER_EPOCHS}"
+
+    def save_epochs(self, *, sync: bool = True) -> None:
         with self.failing():
-            checkpoints.write_epochs(self.files.storage, path, self.epochs.entries)
+            entries = self.epochs.entries
+            checkpoints.write_epochs(self.files.storage, self.epochs_path, entries, sync=sync)
 
     # -- the whole ---------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class World:
         self.written: list[Written] = []
         self.sequences: dict[int, int] = {}
         self.synced_end = 0
+        self.epoch = 0
         self.open()
 
     def open(self) -> PartitionLog:
@@ -77,7 +78,8 @@ class World:
         count = self.rng.randint(1, 4)
         sequence = self.sequences.get(producer_id, 0) if producer_id >= 0 else -1
         batch = self.batch(producer_id, sequence, count)
-        staged = self.log.stage(memoryview(batch), read_header(batch), 0, self.clock.now_ms())
+        epoch = self.epoch
+        staged = self.log.stage(memoryview(batch), read_header(batch), epoch, self.clock.now_ms())
         assert staged.error == 0
         assert not staged.duplicate
         if producer_id >= 0:
@@ -104,8 +106,10 @@ class World:
             self.log.flush_now()
         elif action < 0.9:
             self.log.roll()
-        elif action < 0.95:
+        elif action < 0.93:
             self.directory.checkpoint({})
+        elif action < 0.95:
+            self.epoch += 1
         else:
             self.resend()
         self.note_synced()
@@ -151,8 +155,17 @@ class World:
                 header = read_header(w.content)
                 self.sequences[w.producer_id] = w.sequence + header.last_offset_delta + 1
         self.check_content()
+        self.check_epochs()
         self.check_windows()
         self.note_synced()
+
+    def check_epochs(self) -> None:
+        """Every batch's epoch is known by its offset; a deletion that was undone is forgotten."""
+        epochs = self.log.epochs
+        for w in self.written:
+            if epochs.start_offsets and w.base_offset >= epochs.start_offsets[0]:
+                epoch = read_header(w.content).partition_leader_epoch
+                assert epochs.epoch_at(w.base_offset) == epoch
 
     def check_content(self) -> None:
         log = self.log

@@ -21,6 +21,7 @@ class Bench:
     def __init__(self) -> None:
         self.disk = SimulatedDisk()
         self.disk.make_directory("/d")
+        self.disk.sync_directory("")
         self.clock = SimulatedClock()
         self.files = FileBudget(self.disk, limit=8)
 

@@ -39,6 +39,7 @@ def test_a_missing_file_is_an_empty_one(disk: SimulatedDisk) -> None:
         b"1\n0\n",
         b"0\n2\nt 0 1\n",
         b"0\n1\nt 0\n",
+        b"0\n1\nt 0 12",
         b"0\n1\nt x 1\n",
         b"\xff\n1\n",
         b"x\ny\n",

@@ -1,10 +1,13 @@
+import random
 from typing import Any
 
+from headrace.log import checkpoints
 from headrace.log.config import LogConfig
 
 
 def test_those_who_ask_meanwhile_share_the_next_sync(bench: Any) -> None:
     log = bench.open()
+    log.assign_epoch(0, 0)
     bench.disk.defer_syncs = True
     done: list[str] = []
     bench.append()
@@ -84,4 +87,42 @@ def test_a_late_sync_does_not_move_the_point_of_a_log_that_was_cut(bench: Any) -
     log.flush(lambda _: None)
     log.truncate_to(2)
     bench.disk.complete_syncs()
-    assert log.recovery_point == 2
+    assert log.recovery_point == 0
+    log.flush_now()
+    assert log.recovery_point == log.log_end_offset
+
+
+def test_a_sync_of_bytes_that_were_cut_says_nothing_of_what_came_there(bench: Any) -> None:
+    log = bench.open()
+    bench.disk.defer_syncs = True
+    for _ in range(5):
+        bench.append()
+    log.flush(lambda _: None)
+    log.truncate_to(2)
+    for _ in range(9):
+        bench.append()
+    bench.disk.complete_syncs()
+    assert log.recovery_point == 0
+    log.flush_now()
+    assert log.recovery_point == log.log_end_offset
+
+
+def test_an_epoch_that_begins_with_a_batch_is_durable_with_it(bench: Any) -> None:
+    log = bench.open()
+    bench.append(epoch=3)
+    assert log.has_unsynced_epochs
+    log.flush_now()
+    assert not log.has_unsynced_epochs
+    bench.disk.crash(random.Random(1))
+    assert checkpoints.read_epochs(bench.disk, "/d/t-0/leader-epoch-checkpoint") == [(3, 0)]
+
+
+def test_an_epoch_without_a_batch_is_durable_at_once(bench: Any) -> None:
+    """KAFKA-7415: no header will tell of it."""
+    log = bench.open()
+    bench.append(epoch=3)
+    log.flush_now()
+    log.assign_epoch(7, 1)
+    bench.disk.crash(random.Random(1))
+    log = bench.reopen(recovery_point=1)
+    assert log.epochs.entries == [(3, 0), (7, 1)]
