@@ -1,5 +1,7 @@
 """SIGTERM in the middle of a produce load: exit 0 in time, nothing lost, nothing to recover."""
 
+import os
+import signal
 import time
 
 import pytest
@@ -63,9 +65,6 @@ def test_idle_clients_do_not_hold_up_a_stop() -> None:
 
 @pytest.mark.parametrize("signals", [2, 5])
 def test_impatient_signals_change_nothing(signals: int) -> None:
-    import os
-    import signal
-
     with LocalBroker() as broker:
         create_topic(broker.bootstrap_servers, TOPIC)
         for _ in range(signals - 1):

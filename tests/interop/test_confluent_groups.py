@@ -3,8 +3,14 @@
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+)
 from confluent_kafka import TopicPartition as Part
+from confluent_kafka.admin import NewPartitions
 from tests.interop.confluent import (
     TIMEOUT_S,
     admin_of,
@@ -241,8 +247,6 @@ def test_no_partition_has_two_owners_while_members_come_and_go(
 
 
 def test_new_partitions_reach_the_group(target: Target, unique: Unique) -> None:
-    from confluent_kafka.admin import NewPartitions
-
     topic, group = unique("grow"), unique("group")
     create_topic(target.bootstrap_servers, topic)
     consumer = consumer_of(target.bootstrap_servers, group, topic_metadata_refresh_interval_ms=300)
@@ -255,8 +259,6 @@ def test_new_partitions_reach_the_group(target: Target, unique: Unique) -> None:
 
 
 def test_admin_sees_members_and_offsets(target: Target, unique: Unique) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions
-
     topic, group = unique("described"), unique("group")
     create_topic(target.bootstrap_servers, topic, partitions=2)
     admin = admin_of(target.bootstrap_servers)

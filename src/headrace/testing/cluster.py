@@ -187,7 +187,8 @@ class LocalBroker:
             self._remove_temporary()
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "headrace", "broker", "--data", str(self.data)]
+        # -P: a module beside the user's tests must not stand in for one of the library's.
+        command = [sys.executable, "-P", "-m", "headrace", "broker", "--data", str(self.data)]
         command += ["--listen", self._listen]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
