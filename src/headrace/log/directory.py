@@ -19,13 +19,13 @@ found in one log that log alone; the marker is written only when every log close
 """
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError, UsageError
 from headrace.base.randomness import Random
-from headrace.base.storage import Storage
+from headrace.base.storage import File, Storage
 from headrace.log import checkpoints
 from headrace.log.checkpoints import TopicPartition
 from headrace.log.config import LogConfig
@@ -37,6 +37,8 @@ LOCK = ".lock"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 NAME_LENGTH_MAX = 255
+FLUSHED_TOGETHER_MAX = 128
+"""Logs whose files are open at the same time when the directory is closed."""
 
 _DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 
@@ -44,6 +46,10 @@ _DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 class LockingStorage(Storage, Protocol):
     def lock(self, path: str) -> str | None:
         """Hold a lock file until the process ends; who holds it if somebody else does."""
+        ...
+
+    def sync_together(self, files: Sequence[File], directories: Sequence[str]) -> None:
+        """Sync all before returning, several at a time: for a stop with many logs."""
         ...
 
 
@@ -358,6 +364,7 @@ class LogDirectory:
         """Close every log, write the checkpoints, and the marker last."""
         if self.failure is not None:
             return
+        self._flush_together()
         for log in self.logs.values():
             log.close()
         self.checkpoint({})
@@ -367,6 +374,25 @@ class LogDirectory:
             path = self._file(checkpoints.CLEAN_SHUTDOWN)
             checkpoints.write_clean_shutdown(self._storage, path, broker_epoch)
         self.logs.clear()
+
+    def _flush_together(self) -> None:
+        logs = [log for log in self.logs.values() if log.failure is None]
+        for first in range(0, len(logs), FLUSHED_TOGETHER_MAX):
+            group = logs[first : first + FLUSHED_TOGETHER_MAX]
+            files: list[File] = []
+            directories: set[str] = set()
+            try:
+                for log in group:
+                    log.commit()
+                    some_files, some_directories = log.flusher.take_dirty()
+                    files += some_files
+                    directories.update(some_directories)
+                self._storage.sync_together(files, sorted(directories))
+            except StorageError as error:
+                self.fail(error)
+                raise
+            for log in group:
+                log.flusher.on_synced(log.log_end_offset)
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

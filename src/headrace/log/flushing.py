@@ -77,16 +77,26 @@ class Flusher:
         target = log.log_end_offset
         if target <= self.recovery_point:
             return
+        storage = log.files.storage
+        with log.failing():
+            files, directories = self.take_dirty()
+            for file in files:
+                storage.sync_now(file)
+            for directory in directories:
+                storage.sync_directory(directory)
+        self.on_synced(target)
+
+    def take_dirty(self) -> tuple[list[File], list[str]]:
+        """What the caller must sync before it calls `on_synced`; nothing if all is durable."""
+        if self._log.log_end_offset <= self.recovery_point:
+            return [], []
         if self._is_flushing:
             # A sync of names that is still under way may yet fail: do not rely on it.
             self._names_dirty = True
-        storage = log.files.storage
-        with log.failing():
-            for file in self._dirty_files():
-                storage.sync_now(file)
-            for directory in self._take_dirty_directories():
-                storage.sync_directory(directory)
-        self.recovery_point = max(self.recovery_point, target)
+        return self._dirty_files(), self._take_dirty_directories()
+
+    def on_synced(self, end_offset: int) -> None:
+        self.recovery_point = max(self.recovery_point, end_offset)
 
     def lower(self, offset: int) -> None:
         """The log was cut to end at `offset`: a sync under way says nothing of what comes there."""

@@ -265,6 +265,19 @@ class DiskStorage:
         assert isinstance(file, DiskFile)
         file.sync()
 
+    def sync_together(self, files: Sequence[File], directories: Sequence[str]) -> None:
+        """Sync all before returning, several at a time; the first failure is raised."""
+
+        def sync(target: File | str) -> None:
+            if isinstance(target, str):
+                self.sync_directory(target)
+            else:
+                self.sync_now(target)
+
+        with ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="fdatasync") as threads:
+            for _ in threads.map(sync, [*files, *directories]):
+                pass
+
     def sync_directory(self, path: str) -> None:
         with _failing(path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -373,6 +373,12 @@ class SimulatedDisk:
         if error is not None:
             raise error
 
+    def sync_together(self, files: Sequence[File], directories: Sequence[str]) -> None:
+        for file in files:
+            self.sync_now(file)
+        for path in directories:
+            self.sync_directory(path)
+
     def sync_directory(self, path: str) -> None:
         self.strike("sync_directory", path)
         self.directory_sync_count += 1

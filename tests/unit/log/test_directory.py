@@ -211,3 +211,13 @@ def test_checkpointing_saves_the_indexes_of_a_running_log(home: Home) -> None:
     append(log, 9)
     home.directory.checkpoint({})
     assert home.disk.size("/data/t-0/00000000000000000000.index") == 8 * len(log.active.index) > 0
+
+
+def test_a_stop_whose_sync_fails_is_not_a_clean_one(home: Home) -> None:
+    home.open()
+    append(home.partition(), 3)
+    home.disk.plan(Fault("sync", path_part=".log"))
+    with pytest.raises(StorageError):
+        home.directory.close()
+    assert home.directory.failure is not None
+    assert not home.disk.exists("/data/.kafka_cleanshutdown")

@@ -183,3 +183,11 @@ def test_a_failed_open_is_no_leak(disk: DiskStorage, tmp_path: Path) -> None:
         file: DiskFile = disk.open(f"{tmp_path}/yes", create=True)
         file.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_many_files_are_synced_together(disk: DiskStorage, tmp_path: Path) -> None:
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(10)]
+    disk.sync_together(files, [str(tmp_path)])
+    files[7].close()
+    with pytest.raises(StorageError, match="/7"):
+        disk.sync_together(files, [])
