@@ -33,6 +33,16 @@ def headrace(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "headrace", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def done(*words: str, stdin: str = "") -> str:
     said = headrace(*words, stdin=stdin)
     assert said.returncode == 0, said.stderr
@@ -141,6 +151,23 @@ def test_a_killed_node_is_back_within_a_second(up: Path) -> None:
     assert done("consume", "survives", "--data", str(up), "-e") == "one\n"
     status = json.loads(done("status", "--data", str(up), "--json"))
     assert status["nodes"][0]["restarts"] == 1, Path(node["log"]).read_text()
+
+
+def test_clients_outlive_a_killed_node(up: Path) -> None:
+    """A producer and a consumer at work while their broker is killed: all once, in order."""
+    done("topic", "create", "stream", "--data", str(up))
+    lines = [f"{number}\n" for number in range(20_000)]
+    consumer = start("consume", "stream", "--data", str(up), "--max", str(len(lines)))
+    producer = start("produce", "stream", "--data", str(up))
+    assert producer.stdin is not None
+    producer.stdin.writelines(lines[: len(lines) // 2])
+    producer.stdin.flush()
+    os.kill(cluster_of(up)["nodes"][0]["pid"], signal.SIGKILL)
+    _, said = producer.communicate("".join(lines[len(lines) // 2 :]), timeout=TIMEOUT_S)
+    assert producer.returncode == 0, said
+    out, said = consumer.communicate(timeout=TIMEOUT_S)
+    assert consumer.returncode == 0, said
+    assert out.splitlines(keepends=True) == lines
 
 
 def test_without_restart_a_killed_node_stays_down(data: Path) -> None:

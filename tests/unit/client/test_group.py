@@ -39,6 +39,8 @@ from headrace.wire.kafka.messages.sync_group import SyncGroupRequest, SyncGroupR
 class Coordination:
     """A coordinator of one group: us as leader, and an older member beside us."""
 
+    others: tuple[str, ...] = ("a-old",)
+
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
         self.join_codes: list[int] = []
@@ -78,7 +80,7 @@ class Coordination:
         self.generation += 1
         members = [
             JoinGroupResponseMember(member_id=each, metadata=encode_subscription(["events"]))
-            for each in ("a-old", request.member_id)
+            for each in (*self.others, request.member_id)
         ]
         return JoinGroupResponse(
             error_code=code,
