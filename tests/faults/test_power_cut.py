@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import not_run
 from tests.faults.load import ProduceLoad, await_acknowledged
 from tests.faults.readers import invented, read_by_librdkafka
 from tests.interop.confluent import admin_of, create_topic
@@ -33,9 +34,11 @@ IMAGE_BYTES = 96 << 20
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
+    if os.geteuid() != 0:
+        not_run("mounting needs root")
     for program in ("mkfs.ext4", "mount", "umount"):
         if shutil.which(program) is None:
-            pytest.skip(f"NOT RUN: {program} is not installed")
+            not_run(f"{program} is not installed")
     path = tmp_path / "disk.img"
     with path.open("wb") as file:
         file.truncate(IMAGE_BYTES)
@@ -51,7 +54,7 @@ def mounted(image: Path) -> Iterator[Path]:
     command = ["mount", "-o", "loop,commit=300", str(image), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     if done.returncode != 0:
-        pytest.skip(f"NOT RUN: no loop mounts here: {done.stderr.strip()}")
+        not_run(f"no loop mounts here: {done.stderr.strip()}")
     try:
         yield folder
     finally:
@@ -78,7 +81,6 @@ def acknowledged(history: History) -> list[Send]:
     return [send for send in history.events(Send) if send.outcome is Outcome.OK]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="NOT RUN: needs root to mount")
 def test_power_cuts_lose_nothing_that_was_synced(image: Path, tmp_path: Path) -> None:
     synced, lazy = History(), History()
     at_cut: list[tuple[list[Send], list[Send]]] = []
