@@ -1,5 +1,6 @@
-"""Names for the numbers that must not be mixed up. They cost nothing at run time."""
+"""Names for the numbers that must not be mixed up, and how ids are written for people."""
 
+import base64
 from typing import NewType
 
 NodeId = NewType("NodeId", int)
@@ -16,3 +17,16 @@ METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
 
 NO_PRODUCER_ID = -1
 NO_LEADER_EPOCH = -1
+
+
+def uuid_text(uuid: bytes) -> str:
+    """As Kafka prints ids: base64url without padding."""
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The reverse of `uuid_text`; ValueError if it is no id."""
+    uuid = base64.urlsafe_b64decode(text + "==")
+    if len(uuid) != 16:
+        raise ValueError(f"not an id: {text!r}")
+    return uuid

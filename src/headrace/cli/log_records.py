@@ -5,11 +5,11 @@ the control bit. Must not know: files, batches. A record that can't be decoded i
 its bytes, with the reason.
 """
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 
 from headrace.base.errors import ProtocolError
+from headrace.base.ids import uuid_text
 from headrace.cli.record_json import bytes_to_json
 from headrace.wire.kafka.message import Message
 
@@ -72,7 +72,7 @@ def _value(value: Any, kind: object) -> Any:
     if isinstance(value, list | tuple):
         return [_value(each, kind) for each in value]
     if kind == "uuid" and value is not None:
-        return urlsafe_b64encode(value).decode("ascii").rstrip("=")
+        return uuid_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes_to_json(bytes(value))
     return value

@@ -1,11 +1,11 @@
 """`headrace topic`: create, list, describe, alter, delete."""
 
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
 
 from headrace.base.errors import UsageError
+from headrace.base.ids import uuid_text
 from headrace.cli.app import BootstrapServers, Data, Json, Settings, group
 from headrace.cli.output import print_json, print_table, say
 from headrace.cli.settings import parse_settings
@@ -234,7 +234,7 @@ def _summary(topic: Topic) -> dict[str, Any]:
     replicas = [len(partition.replicas) for partition in topic.partitions]
     return {
         "name": topic.name,
-        "topic_id": str(UUID(bytes=topic.topic_id)),
+        "topic_id": uuid_text(topic.topic_id),
         "partitions": len(topic.partitions),
         "replication_factor": max(replicas, default=0),
         "internal": topic.is_internal,

@@ -14,11 +14,11 @@ Owns: these formats and their atomic writing (KAFKA-16541: fsynced, renamed, dir
 Must not know: what the numbers mean. A file that can't be understood raises CorruptionError.
 """
 
-import base64
 import json
 from collections.abc import Iterable, Mapping
 
 from headrace.base.errors import CorruptionError
+from headrace.base.ids import uuid_bytes, uuid_text
 from headrace.base.storage import Storage
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -93,19 +93,6 @@ def is_damaged_copy(stored: bytes, topic_id: bytes) -> bool:
 def write_topic_id(storage: Storage, path: str, topic_id: bytes, *, sync: bool = True) -> None:
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
     storage.replace_file(path, text.encode(), sync=sync)
-
-
-def uuid_text(uuid: bytes) -> str:
-    """As Kafka prints ids: base64url without padding."""
-    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
-
-
-def uuid_bytes(text: str) -> bytes:
-    """The reverse of `uuid_text`; ValueError if it is no id."""
-    uuid = base64.urlsafe_b64decode(text + "==")
-    if len(uuid) != 16:
-        raise ValueError(f"not an id: {text!r}")
-    return uuid
 
 
 def read_meta_properties(storage: Storage, path: str) -> dict[str, str] | None:
