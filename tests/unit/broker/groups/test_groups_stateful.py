@@ -211,7 +211,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule()
     def grow_old(self) -> None:
-        self.stage.clock.jump_wall(3 * DAY_MS)
+        self.stage.clock.jump_wall(8 * DAY_MS)
         self.stage.coordinator.commits.expire().then(lambda _: self._on_expired())
 
     def _on_expired(self) -> None:
@@ -226,11 +226,15 @@ class Groups(RuleBasedStateMachine):
 
     @rule(shift=st.integers(0, 5))
     def crash_while_assigning(self, shift: int) -> None:
+        """The story that a generation handed out too early would not survive."""
+        self.confirm_all()
+        for _ in range(3):
+            self.gather(0)
         self.hold()
         self.sync_all(shift)
         self.log.crash(0)
         self._restart()
-        self.confirm_all()
+        self.stabilise((shift + 1) % 6)
 
     @rule()
     def confirm_one(self) -> None:

@@ -61,6 +61,25 @@ def test_a_member_that_comes_while_the_assignment_is_written_ends_that_generatio
     assert waiting.value().generation_id == 2
 
 
+def test_the_late_word_of_the_log_on_a_past_generation_hands_nothing_out() -> None:
+    stage = Stage()
+    ann, bob = stage.actor("ann"), stage.actor("bob")
+    ann.enter()
+    stage.settle()
+    stage.log.is_holding = True
+    ann.sync({ann.member_id: b"old"})
+    bob.enter()
+    ann.join()
+    assert (stage.state(), stage.generation_id()) == ("CompletingRebalance", 2)
+    follower = bob.sync()
+    stage.log.held.pop(0).resolve(0)
+    assert stage.state() == "CompletingRebalance"
+    leader = ann.sync({ann.member_id: b"new", bob.member_id: b"new"})
+    assert not follower.settled
+    stage.log.release()
+    assert leader.value().assignment == follower.value().assignment == b"new"
+
+
 def test_a_leader_that_asks_twice_is_saved_once() -> None:
     stage = Stage()
     ann = stage.actor("ann")
