@@ -24,6 +24,7 @@ from typing import Protocol
 
 from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError, UsageError
+from headrace.base.ids import uuid_bytes, uuid_text
 from headrace.base.randomness import Random
 from headrace.base.storage import File, Storage
 from headrace.log import checkpoints
@@ -143,7 +144,7 @@ class LogDirectory:
                 node_id=node_id,
                 directory_id=directory_id,
             )
-            self.directory_id = checkpoints.uuid_bytes(directory_id)
+            self.directory_id = uuid_bytes(directory_id)
             return
         stored = properties.get("cluster.id")
         if cluster_id is not None and stored != cluster_id:
@@ -153,14 +154,14 @@ class LogDirectory:
             raise UsageError(f"{self.path} belongs to node {owner}, not to node {node_id}")
         self.cluster_id = stored
         try:
-            self.directory_id = checkpoints.uuid_bytes(properties.get("directory.id", ""))
+            self.directory_id = uuid_bytes(properties.get("directory.id", ""))
         except ValueError:
             raise CorruptionError(path, 0, "directory.id is not an id") from None
 
     def _new_id_text(self) -> str:
         """An id whose text does not start with a dash, which tools would take for an option."""
         while True:
-            text = checkpoints.uuid_text(self._rng.randbytes(16))
+            text = uuid_text(self._rng.randbytes(16))
             if not text.startswith("-"):
                 return text
 

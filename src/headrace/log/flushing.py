@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from headrace.base.errors import StorageError
 from headrace.base.storage import File
+from headrace.log.config import NEVER
 
 if TYPE_CHECKING:
     from headrace.log.log_writer import LogWriter
@@ -53,7 +54,7 @@ class Flusher:
         log = self._log
         if log.failure is not None:
             on_done(log.failure)
-        elif log.log_end_offset <= self.recovery_point:
+        elif log.log_end_offset <= self.recovery_point and not self._are_epochs_due():
             on_done(None)
         else:
             self._waiting.append(on_done)
@@ -75,8 +76,6 @@ class Flusher:
         """Before returning: for start, stop and rare administration."""
         log = self._log
         target = log.log_end_offset
-        if target <= self.recovery_point:
-            return
         storage = log.files.storage
         with log.failing():
             files, directories = self.take_dirty()
@@ -88,12 +87,13 @@ class Flusher:
 
     def take_dirty(self) -> tuple[list[File], list[str]]:
         """What the caller must sync before it calls `on_synced`; nothing if all is durable."""
-        if self._log.log_end_offset <= self.recovery_point:
+        epochs = self._take_epochs()
+        if self._log.log_end_offset <= self.recovery_point and not epochs:
             return [], []
         if self._is_flushing:
             # A sync of names that is still under way may yet fail: do not rely on it.
             self._names_dirty = True
-        return self._dirty_files(), self._take_dirty_directories()
+        return self._dirty_files() + epochs, self._take_dirty_directories()
 
     def on_synced(self, end_offset: int) -> None:
         self.recovery_point = max(self.recovery_point, end_offset)
@@ -111,6 +111,8 @@ class Flusher:
         cut_count = self._cut_count
         try:
             files = self._dirty_files()
+            if self._are_epochs_due():
+                files += self._take_epochs()
         except StorageError as error:
             self._finish(target, cut_count, waiting, error)
             return
@@ -160,13 +162,24 @@ class Flusher:
         first = len(segments) - 1
         while first > 0 and segments[first].base_offset > self.recovery_point:
             first -= 1
-        files = [segment.log.get() for segment in segments[first:]]
-        if log.has_unsynced_epochs:
-            # Behind the recovery point nobody will look for epochs in batch headers again.
-            log.has_unsynced_epochs = False
-            self._names_dirty = True
-            files.append(log.files.storage.open(log.epochs_path))
-        return files
+        return [segment.log.get() for segment in segments[first:]]
+
+    def _are_epochs_due(self) -> bool:
+        """True if an epoch that began in an older segment is not durable.
+
+        One that began in the segment of the recovery point need not be: that segment is read
+        whole after a crash, and batch headers tell of the epoch.
+        """
+        return self._log.unsynced_epochs_from < self._log.segments[-1].base_offset
+
+    def _take_epochs(self) -> list[File]:
+        """The leader-epoch checkpoint, if it is not durable."""
+        log = self._log
+        if log.unsynced_epochs_from == NEVER:
+            return []
+        log.unsynced_epochs_from = NEVER
+        self._names_dirty = True
+        return [log.files.storage.open(log.epochs_path)]
 
 
 def ignore_outcome(error: StorageError | None) -> None:

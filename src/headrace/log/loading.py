@@ -38,8 +38,18 @@ def run(steps: Generator[int, None, T]) -> T:
             return result
 
 
+def epochs_unknown_from(segments: list[Segment], recovery_point: int) -> int:
+    """After a crash the checkpoint may lack epochs from here on, and batch headers must tell.
+
+    The base offset of the segment before the recovery point: at a roll the point may reach the
+    new segment's base a moment before the checkpoint is synced.
+    """
+    bases = [segment.base_offset for segment in segments]
+    return max([bases[0], *(base for base in bases if base < recovery_point)])
+
+
 def load_epochs(
-    storage: Storage, folder: str, segments: list[Segment], scanned_from: int
+    storage: Storage, folder: str, segments: list[Segment], unknown_from: int
 ) -> Generator[int, None, LeaderEpochs]:
     """From the checkpoint, and from the headers of what it may not know yet."""
     path = f"{folder}/{checkpoints.LEADER_EPOCHS}"
@@ -51,7 +61,7 @@ def load_epochs(
         except CorruptionError:
             is_whole = False
     epochs = LeaderEpochs(entries)
-    start = scanned_from if is_whole else segments[0].base_offset
+    start = unknown_from if is_whole else segments[0].base_offset
     end_offset = segments[-1].last_offset() + 1
     changed = not is_whole
     # An epoch may start at the end: elected, and nothing written yet.

@@ -19,7 +19,7 @@ from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.storage import Buffer
 from headrace.log import checkpoints, producer_snapshot
-from headrace.log.config import LogConfig
+from headrace.log.config import NEVER, LogConfig
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.file_budget import FileBudget
 from headrace.log.flushing import Flusher, ignore_outcome
@@ -87,8 +87,8 @@ class LogWriter:
         self._marks: list[Mark] = []
         self._filled_bytes = self._active.size
         self._epoch = epochs.latest
-        self.has_unsynced_epochs = False
-        """The leader-epoch checkpoint was written, and is not durable before the next flush."""
+        self.unsynced_epochs_from = NEVER
+        """Start of the first epoch that the checkpoint has, but not durably."""
         self._completed: list[CompletedTransaction] = []
         """Transactions that have ended with a marker that the high watermark may not cover."""
         self._unsaved_aborted: list[AbortedTransaction] = []
@@ -361,9 +361,9 @@ class LogWriter:
         self._epoch = epoch
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
-        """An epoch begins with a batch: its header tells of it until the next flush."""
+        """An epoch begins with a batch: its header tells of it until the file is synced."""
         if self.epochs.assign(epoch, start_offset):
-            self.has_unsynced_epochs = True
+            self.unsynced_epochs_from = min(self.unsynced_epochs_from, start_offset)
             self.save_epochs(sync=False)
         self._epoch = epoch
 

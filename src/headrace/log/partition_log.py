@@ -17,7 +17,14 @@ from headrace.base.storage import FileRegion, Storage
 from headrace.log import retention, timestamps, trimming, txn_index
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
-from headrace.log.loading import agree_start, agree_topic_id, load_epochs, load_producers, run
+from headrace.log.loading import (
+    agree_start,
+    agree_topic_id,
+    epochs_unknown_from,
+    load_epochs,
+    load_producers,
+    run,
+)
 from headrace.log.log_writer import LogWriter
 from headrace.log.outcomes import LogSlice, OffsetOutOfRange, Staged, TimestampOffset
 from headrace.log.recovery import Folder, recover
@@ -90,7 +97,8 @@ class PartitionLog(LogWriter):
         segments = recovered.segments
         end_offset = recovered.log_end_offset
         scanned_from = end_offset if clean else recovered.scanned_from
-        epochs = yield from load_epochs(storage, path, segments, scanned_from)
+        epochs_from = end_offset if clean else epochs_unknown_from(segments, recovery_point)
+        epochs = yield from load_epochs(storage, path, segments, epochs_from)
         producers = yield from load_producers(storage, path, segments, end_offset, scanned_from)
         return cls(
             path,

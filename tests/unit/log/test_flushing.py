@@ -107,14 +107,21 @@ def test_a_sync_of_bytes_that_were_cut_says_nothing_of_what_came_there(bench: An
     assert log.recovery_point == log.log_end_offset
 
 
-def test_an_epoch_that_begins_with_a_batch_is_durable_with_it(bench: Any) -> None:
-    log = bench.open()
+def test_an_epoch_that_begins_with_a_batch_is_durable_before_its_segment_is_left(
+    bench: Any,
+) -> None:
+    """Until then the segment is read whole after a crash, and the batch tells of its epoch."""
+    log = bench.open(LogConfig(segment_bytes=300))
     bench.append(epoch=3)
-    assert log.has_unsynced_epochs
+    log.flush(lambda _: None)
+    assert log.unsynced_epochs_from == 0
+    log.roll()
+    assert log.unsynced_epochs_from > log.log_end_offset
+    bench.append(epoch=4)
     log.flush_now()
-    assert not log.has_unsynced_epochs
     bench.disk.crash(random.Random(1))
-    assert checkpoints.read_epochs(bench.disk, "/d/t-0/leader-epoch-checkpoint") == [(3, 0)]
+    path = "/d/t-0/leader-epoch-checkpoint"
+    assert checkpoints.read_epochs(bench.disk, path) == [(3, 0), (4, 1)]
 
 
 def test_an_epoch_without_a_batch_is_durable_at_once(bench: Any) -> None:
