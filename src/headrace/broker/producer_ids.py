@@ -51,14 +51,19 @@ class ProducerIds:
 
     def _on_block(self, settled: Promise[Any]) -> None:
         response = settled.value() if settled.error is None else None
+        granted = False
         if isinstance(response, AllocateProducerIdsResponse) and not response.error_code:
+            granted = response.producer_id_len > 0
             self._next = response.producer_id_start
             self._end = response.producer_id_start + response.producer_id_len
         waiting, self._waiting = self._waiting, []
         for position, promise in enumerate(waiting):
-            if self._next >= self._end and response is not None and position:
-                # The block was smaller than the queue: the rest asks again.
-                self._waiting = waiting[position:]
-                self._ask()
+            if granted and self._next >= self._end:
+                # The block was smaller than the queue: the rest asks again, unless one of those
+                # who were just told has done so.
+                is_asked = bool(self._waiting)
+                self._waiting = waiting[position:] + self._waiting
+                if not is_asked:
+                    self._ask()
                 return
-            promise.resolve(self._take() if self._next < self._end else REFUSED)
+            promise.resolve(self._take() if granted else REFUSED)
