@@ -45,12 +45,13 @@ from headrace.wire.kafka.records import build_batch, read_batches, read_records
 
 TOPIC_IDS_SINCE = 13
 IN_FLIGHT_MAX = 5
-_UNSURE = (ErrorCode.KAFKA_STORAGE_ERROR,)
-_REFUSED = (
+_UNSURE = (
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    # It may have been stored, and read, before the topic was deleted.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
 )
+_REFUSED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,)
 
 
 @dataclass(frozen=True, slots=True)
