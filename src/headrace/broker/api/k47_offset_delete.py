@@ -31,6 +31,7 @@ def handle(
         for topic in request.topics
         if topic.name in known
         for partition in topic.partitions
+        if 0 <= partition.partition_index < len(known[topic.name].partitions)
     ]
 
     def respond(deletion: Deletion) -> OffsetDeleteResponse:

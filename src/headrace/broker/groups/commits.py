@@ -209,7 +209,8 @@ class Commits:
 
         def applied(append_error: int) -> int:
             hosted.offsets.end(ticket, changes, is_kept=not append_error)
-            self._shards.forget_if_unused(hosted)
+            if append_error:
+                self._shards.forget_if_unused(hosted)
             return append_error
 
         if is_commit:

@@ -133,6 +133,17 @@ def test_sync_in_every_version(version: int) -> None:
     assert (refused.error_code, refused.assignment) == (ErrorCode.ILLEGAL_GENERATION, b"")
 
 
+def test_from_version_5_sync_must_name_its_protocol() -> None:
+    broker = GroupBroker()
+    joined = _enter(broker, 9)
+    request = SyncGroupRequest(
+        group_id="g", generation_id=1, member_id=joined.member_id, protocol_type="consumer"
+    )
+    refused = broker.call(request, 5, SyncGroupResponse)
+    assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert broker.call(request, 4, SyncGroupResponse).error_code == 0
+
+
 @pytest.mark.parametrize("version", versions_of(HeartbeatRequest))
 def test_heartbeat_in_every_version(version: int) -> None:
     broker = GroupBroker()

@@ -112,14 +112,16 @@ def test_the_answer_to_a_deletion_waits_for_the_log() -> None:
     assert answer.value().results[0].error_code == 0
 
 
-def _delete_offsets(broker: GroupBroker, group_id: str) -> OffsetDeleteResponse:
+def _delete_offsets(
+    broker: GroupBroker, group_id: str, index_of_u: int = 0
+) -> OffsetDeleteResponse:
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[
             OffsetDeleteRequestTopic(
-                name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+                name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index)]
             )
-            for name in ("t", "u", "nowhere")
+            for name, index in (("t", 0), ("u", index_of_u), ("nowhere", 0))
         ],
     )
     return broker.call(request, 0, OffsetDeleteResponse)
@@ -134,6 +136,8 @@ def test_offset_delete() -> None:
         "u": 0,
         "nowhere": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
+    answer = _delete_offsets(broker, "g", index_of_u=99)
+    assert answer.topics[1].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refused = _delete_offsets(broker, "nobody")
     assert (refused.error_code, refused.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
     assert _delete_offsets(broker, "").error_code == ErrorCode.INVALID_GROUP_ID

@@ -168,6 +168,15 @@ def test_offsets_are_deleted_unless_a_member_reads_the_topic() -> None:
     assert stage.committed("u", 0) is None
 
 
+def test_a_group_outlives_its_last_offset_until_it_is_looked_after() -> None:
+    stage = Stage()
+    stage.commit({("t", 0): 1})
+    stage.coordinator.commits.delete_offsets("g", [("t", 0)])
+    assert stage.state() == "Empty"
+    stage.coordinator.commits.expire()
+    assert stage.state() == "GROUP_ID_NOT_FOUND"
+
+
 def test_deleting_offsets_of_unfit_groups() -> None:
     stage = Stage()
     commits = stage.coordinator.commits
