@@ -6,8 +6,8 @@ with `-p tools.shards`.
 
 - `SHARD=i/n` (1 <= i <= n) keeps the tests whose name falls into the i-th of n parts. The part
   depends on the name alone, so shards on several machines never overlap and miss nothing.
-- `SEEDS=a-b` gives every long test that is parametrised by `seed` the seeds a to b, both included,
-  in place of its own.
+- `SEEDS=a-b` gives every test that is parametrised by `seed` the seeds a to b, both included, in
+  place of its own, and makes it a long one: that is how simulations run for hours.
 - A test that passed is remembered in `.build/test-long/` under the digest of the tree, and left out
   of the next run on the same tree. `FRESH=1` forgets.
 """
@@ -82,12 +82,13 @@ class Shards:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        test = metafunc.definition
-        if self._seeds is None or test.get_closest_marker("long") is None:
+        if self._seeds is None:
             return
-        for position, mark in enumerate(test.own_markers):
+        seeds = [pytest.param(seed, marks=pytest.mark.long) for seed in self._seeds]
+        markers = metafunc.definition.own_markers
+        for position, mark in enumerate(markers):
             if mark.name == "parametrize" and mark.args and mark.args[0] == "seed":
-                test.own_markers[position] = pytest.mark.parametrize("seed", self._seeds).mark
+                markers[position] = pytest.mark.parametrize("seed", seeds).mark
 
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]

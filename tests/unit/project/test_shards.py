@@ -68,7 +68,6 @@ def test_a_long_run_takes_the_given_seeds_and_goes_on_where_it_stopped(tmp_path:
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["long: x"]\n')
     (tmp_path / "test_seeds.py").write_text(
         "import pytest\n"
-        "@pytest.mark.long\n"
         "@pytest.mark.parametrize('seed', range(1000))\n"
         "def test_seed(seed):\n"
         "    assert 3 <= seed <= 6\n"
