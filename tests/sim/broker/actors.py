@@ -6,12 +6,15 @@ Must not know: what is right (the checkers do).
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from headrace.testing.broker import SimulatedBroker, SimulatedClient
+from headrace.base.errors import StorageError
+from headrace.base.network import Part
+from headrace.broker.session import KafkaSession
+from headrace.testing.broker import LISTENER, SimulatedBroker, SimulatedClient
 from headrace.testing.history import (
     Commit,
     Content,
@@ -21,6 +24,7 @@ from headrace.testing.history import (
     Position,
     TopicPartition,
 )
+from headrace.testing.network import SimulatedTransport
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.fetch import (
@@ -52,6 +56,22 @@ _UNSURE = (
     ErrorCode.UNKNOWN_TOPIC_ID,
 )
 _REFUSED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,)
+
+
+class Transport(SimulatedTransport):
+    """As on the real network a disk that refuses in mid-answer ends the connection."""
+
+    def send(self, parts: Sequence[Part]) -> None:
+        try:
+            super().send(parts)
+        except StorageError as error:
+            self.close(f"can't read what it asked for: {error}")
+
+
+class Client(SimulatedClient):
+    def __init__(self, broker: SimulatedBroker) -> None:
+        super().__init__(broker)
+        self.transport = Transport(lambda made: KafkaSession(broker.broker, made, LISTENER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +266,7 @@ class Consumer:
 
     def connect(self, broker: SimulatedBroker) -> None:
         self._broker = broker
-        self._client = SimulatedClient(broker)
+        self._client = Client(broker)
         self._version = self._rng.randint(7 if self._in_session else 4, 18)
         self._asked: Asked | None = None
         self._session_id = 0
