@@ -146,6 +146,20 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
                     _raise_missing(segment, scan, recovery_point)
                 _drop(folder, recovered, slot + 1)
         slot += 1
+    if recovered.cut_bytes or recovered.dropped_segments:
+        _make_durable(folder, segments[-1])
+
+
+def _make_durable(folder: Folder, last: Segment) -> None:
+    """What was cut must not come back.
+
+    1. Recovery cuts the log at offset 100 and removes a segment that began at 120. 2. New batches
+    fill 100 to 119. 3. The power fails before any sync and undoes the removal. 4. Offset 120
+    is there again, from another past.
+    """
+    storage = folder.files.storage
+    storage.sync_now(last.log.get())
+    storage.sync_directory(folder.path)
 
 
 def _check_synced(segment: Segment, scan: "SegmentScan", recovery_point: int) -> None:

@@ -90,7 +90,9 @@ def cut(log: "PartitionLog", offset: int) -> None:
     last = log.segments[-1]
     with log.failing():
         last.truncate(last.locate(offset)[0], offset)
+        # What was cut must not come back behind what is written next.
         log.files.storage.sync_now(last.log.get())
+        log.files.storage.sync_directory(log.path)
     log.settle_at(last.last_offset() + 1)
 
 
@@ -103,6 +105,7 @@ def start_over(log: "PartitionLog", offset: int) -> None:
     _discard(log, gone, log.clock.now_ms())
     log.log_start_offset = offset
     with log.failing():
+        log.files.storage.sync_directory(log.path)
         log.begin_segment(offset)
     log.settle_at(offset)
 

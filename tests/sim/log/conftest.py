@@ -114,16 +114,51 @@ class World:
             self.resend()
         self.note_synced()
 
+    def window(self, producer_id: int) -> list[Written]:
+        """The batches of a producer that the log must know again: its last five.
+
+        Of those deleted with their segment only the last: a snapshot keeps no more.
+        """
+        mine = [w for w in self.written if w.producer_id == producer_id][-5:]
+        start = self.log.segments[0].base_offset
+        return [w for w in mine if w.base_offset >= start or w is mine[-1]]
+
+    def repeat(self, again: Written) -> None:
+        view = memoryview(bytearray(again.content))
+        staged = self.log.stage(view, read_header(view), self.epoch, self.clock.now_ms())
+        assert staged.duplicate, f"sequence {again.sequence}: error {staged.error}"
+        assert staged.base_offset == again.base_offset
+
     def resend(self) -> None:
         """A producer repeats one of its last five batches: it gets the old offset."""
         for producer_id in (7, 8):
-            mine = [w for w in self.written if w.producer_id == producer_id][-5:]
-            if mine:
-                again = self.rng.choice(mine)
-                view = memoryview(bytearray(again.content))
-                staged = self.log.stage(view, read_header(view), 0, self.clock.now_ms())
-                assert staged.duplicate
-                assert staged.base_offset == again.base_offset
+            window = self.window(producer_id)
+            if window:
+                self.repeat(self.rng.choice(window))
+
+    def truncate(self) -> None:
+        """As a follower does whose leader has another past."""
+        if not self.written:
+            return
+        cut = self.rng.choice(self.written[-6:])
+        if cut.base_offset <= self.log.log_start_offset:
+            return
+        self.log.truncate_to(cut.base_offset)
+        assert self.log.log_end_offset == cut.base_offset
+        self.synced_end = min(self.synced_end, cut.base_offset)
+        self.forget_lost()
+
+    def live(self, steps: int, *, retains: bool = False, truncates: bool = False) -> None:
+        """Do `steps` things, with syncs that take their time."""
+        for _ in range(steps):
+            self.step()
+            if self.disk.defer_syncs and self.rng.random() < 0.3:
+                self.disk.complete_syncs(self.rng.randint(1, 3))
+                self.note_synced()
+            if retains and self.rng.random() < 0.1:
+                self.log.retain(self.clock.now_ms(), self.log.log_end_offset)
+            if truncates and self.rng.random() < 0.05:
+                self.truncate()
 
     def stop_and_open(self, how: str) -> None:
         """how: power (loses what is not synced), kill (loses nothing), close."""
@@ -144,20 +179,24 @@ class World:
 
     def after_open(self) -> None:
         """What was synced is there; what is there was written; the rest is forgotten."""
-        log = self.log
-        assert log.log_end_offset >= self.synced_end
-        kept = [w for w in self.written if w.last_offset < log.log_end_offset]
-        assert log.log_end_offset == (kept[-1].last_offset + 1 if kept else 0)
-        self.written = kept
-        self.sequences = {}
-        for w in kept:
-            if w.producer_id >= 0:
-                header = read_header(w.content)
-                self.sequences[w.producer_id] = w.sequence + header.last_offset_delta + 1
+        assert self.log.log_end_offset >= self.synced_end
+        self.forget_lost()
+        kept = self.written
+        assert self.log.log_end_offset == (kept[-1].last_offset + 1 if kept else 0)
         self.check_content()
         self.check_epochs()
         self.check_windows()
         self.note_synced()
+
+    def forget_lost(self) -> None:
+        """The model has what the log has; producers go on behind it."""
+        end = self.log.log_end_offset
+        self.written = [w for w in self.written if w.last_offset < end]
+        self.sequences = {}
+        for w in self.written:
+            if w.producer_id >= 0:
+                header = read_header(w.content)
+                self.sequences[w.producer_id] = w.sequence + header.last_offset_delta + 1
 
     def check_epochs(self) -> None:
         """Every batch's epoch is known by its offset; a deletion that was undone is forgotten."""
@@ -191,14 +230,8 @@ class World:
 
     def check_windows(self) -> None:
         for producer_id in self.sequences:
-            mine = [w for w in self.written if w.producer_id == producer_id][-5:]
-            for w in mine:
-                if w.base_offset < self.log.segments[0].base_offset and w is not mine[-1]:
-                    continue  # deleted with its segment; a snapshot keeps the last batch alone
-                view = memoryview(bytearray(w.content))
-                staged = self.log.stage(view, read_header(view), 0, self.clock.now_ms())
-                assert staged.duplicate, f"sequence {w.sequence} of {producer_id}: {staged.error}"
-                assert staged.base_offset == w.base_offset
+            for w in self.window(producer_id):
+                self.repeat(w)
 
 
 @pytest.fixture

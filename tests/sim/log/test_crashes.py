@@ -24,6 +24,38 @@ def test_any_stop_keeps_what_was_synced(world: Callable[..., Any], seed: int) ->
         w.stop_and_open(w.rng.choice(("power", "power", "kill", "close")))
 
 
+def many_lives(w: Any, *, retains: bool = False, truncates: bool = False) -> None:
+    w.disk.defer_syncs = w.seed % 2 == 0
+    for _ in range(6):
+        w.live(w.rng.randint(1, 50), retains=retains, truncates=truncates)
+        w.stop_and_open(w.rng.choice(("power", "power", "kill", "close")))
+
+
+CONFIGS = {
+    "plain": LogConfig(segment_bytes=1500, index_interval_bytes=100),
+    "dense": LogConfig(segment_bytes=3000, index_interval_bytes=0),
+    "retains": LogConfig(segment_bytes=2500, retention_bytes=8000),
+    "truncates": LogConfig(segment_bytes=1500, index_interval_bytes=200),
+    "append time": LogConfig(segment_bytes=1500, index_interval_bytes=200, log_append_time=True),
+}
+
+
+@pytest.mark.parametrize("seed", [*range(8), 1374])
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_many_lives(world: Callable[..., Any], kind: str, seed: int) -> None:
+    w = world(seed, CONFIGS[kind])
+    many_lives(w, retains=kind == "retains", truncates=kind == "truncates")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 4000, 100))
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_very_many_lives(world: Callable[..., Any], kind: str, first: int) -> None:
+    for seed in range(first + 10_000, first + 10_100):
+        w = world(seed, CONFIGS[kind])
+        many_lives(w, retains=kind == "retains", truncates=kind == "truncates")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_second_power_cut_during_recovery_changes_nothing(
     world: Callable[..., Any], seed: int
