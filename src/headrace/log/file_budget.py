@@ -58,7 +58,8 @@ class FileBudget:
         self.storage = storage
         self._limit = limit
         self._open: deque[LazyFile] = deque()
-        self._indexed: deque[IndexOwner] = deque()
+        self._indexed: dict[IndexOwner, None] = {}
+        """In the order in which they loaded last."""
 
     @property
     def open_count(self) -> int:
@@ -76,9 +77,12 @@ class FileBudget:
 
     def on_indexes_loaded(self, owner: IndexOwner) -> None:
         """The owner loaded its indexes from files; who did so longest ago lets its own go."""
-        self._indexed.append(owner)
+        self._indexed.pop(owner, None)
+        self._indexed[owner] = None
         if len(self._indexed) > INDEXES_MAX:
-            self._indexed.popleft().let_go_indexes()
+            oldest = next(iter(self._indexed))
+            del self._indexed[oldest]
+            oldest.let_go_indexes()
 
     def _make_room(self) -> None:
         # Each file is spared at most once a turn, so the loop ends.

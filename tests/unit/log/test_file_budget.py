@@ -52,3 +52,7 @@ def test_only_the_indexes_loaded_last_are_kept() -> None:
     for owner in owners:
         budget.on_indexes_loaded(owner)
     assert [owner.has_indexes for owner in owners] == [False] * 10 + [True] * INDEXES_MAX
+    for _ in range(2 * INDEXES_MAX):
+        budget.on_indexes_loaded(owners[-1])
+    assert owners[-1].has_indexes, "who loads again and again is one owner, and the youngest"
+    assert owners[10].has_indexes
