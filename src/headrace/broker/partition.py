@@ -11,11 +11,13 @@ Invariants: high_watermark ≤ log.log_end_offset; it never goes back while this
 after a StorageError the partition answers KAFKA_STORAGE_ERROR until the node restarts.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.topic_config import TopicConfig
+from headrace.cluster.image import INTERNAL_TOPICS
 from headrace.log.partition_log import PartitionLog, Staged
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.record_batch import BatchHeader
@@ -41,8 +43,10 @@ class Partition:
         "error",
         "high_watermark",
         "index",
+        "is_internal",
         "leader_epoch",
         "log",
+        "on_failure",
         "staged_bytes",
         "topic",
         "topic_id",
@@ -60,6 +64,8 @@ class Partition:
         leader_epoch: int,
     ) -> None:
         self.topic = topic
+        self.is_internal = topic in INTERNAL_TOPICS
+        """Written by the broker alone: what it reads there at a start, it must have written."""
         self.index = index
         self.topic_id = topic_id
         self.log = log
@@ -69,6 +75,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.high_watermark = log.log_end_offset
         self.error = ErrorCode.NONE
+        self.on_failure: Callable[[StorageError], None] | None = None
         self.staged_bytes = 0
         self._waiters: set[Waiter] = set()
 
@@ -173,6 +180,8 @@ class Partition:
         if not self.error:
             self.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
             self.log.fail(error)
+            if self.on_failure is not None:
+                self.on_failure(error)
 
     def take_out(self, error: ErrorCode) -> None:
         self.error = error

@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock
-from headrace.base.errors import StorageError
+from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.partition import Partition
@@ -140,6 +140,7 @@ class Partitions:
             self._on_storage_error(f"{topic.name}-{index}", error)
             return
         partition = Partition(topic.name, index, topic.topic_id, log, config, leader_epoch)
+        partition.on_failure = partial(self._on_partition_failure, partition.name)
         self.by_name.setdefault(topic.name, {})[index] = partition
         self.by_id.setdefault(topic.topic_id, {})[index] = partition
         self._directory_of[partition] = directory
@@ -223,6 +224,10 @@ class Partitions:
         for partition in self.in_directory(directory.path):
             if not partition.error:
                 partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _on_partition_failure(self, name: str, error: StorageError) -> None:
+        if isinstance(error, CorruptionError):  # anything else is its directory's to tell
+            self._on_storage_error(name, error)
 
     def _on_storage_error(self, name: str, error: StorageError) -> None:
         self.storage_error_count += 1

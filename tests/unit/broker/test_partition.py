@@ -197,3 +197,13 @@ def test_a_failed_sync_is_told_to_everyone_who_waits(disk: SimulatedDisk) -> Non
     for _ in range(3):
         disk.complete_syncs()
     assert [promise.value() for promise in promises] == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+
+
+def test_whoever_asked_hears_of_the_failure_once(disk: SimulatedDisk) -> None:
+    partition = partition_on(disk)
+    heard: list[StorageError] = []
+    partition.on_failure = heard.append
+    error = CorruptionError("/t-0/x", 5, "bits")
+    partition.fail(error)
+    partition.fail(StorageError("/t-0/y", "later"))
+    assert heard == [error]

@@ -19,6 +19,11 @@ from headrace.wire.kafka.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from headrace.wire.kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1
@@ -411,6 +416,23 @@ def test_configurations_still_change_beside_damage(damaged: SimulatedBroker) -> 
     alter(client, TOPIC, "t", "retention.ms", "1000")
     assert client.fetch("t", 1, 0).error_code == OFFLINE
     assert len(client.read_all("t", 0)) == 5
+
+
+def test_damage_found_while_serving_is_told_with_its_place() -> None:
+    broker, client = dialogue("t", 2)
+    for index in range(2):
+        client.produce("t", index, batch("a", "b"))
+    path = "/data/t-0/00000000000000000000.log"
+    rotten = bytearray(broker.disk.read_file(path))
+    rotten[-1] ^= 1
+    broker.disk.overwrite(path, bytes(rotten))
+    one = ListOffsetsPartition(partition_index=0, timestamp=NOW_MS)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[one])])
+    assert client.ask(request, 7).topics[0].partitions[0].error_code == OFFLINE
+    (line,) = [line for line in broker.events if "storage_failed" in line]
+    assert "what=t-0" in line
+    assert path in line
+    assert client.produce("t", 1, batch("c")).error_code == 0
 
 
 # -- stopping ----------------------------------------------------------------------------------

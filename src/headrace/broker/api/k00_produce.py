@@ -148,6 +148,12 @@ def _stage(
         error = partition.required_acks_refusal()
     if error:
         return _refusal(index, error)
+    if partition.is_internal:
+        return _refusal(
+            index,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"{partition.topic} is internal: the broker alone writes to it.",
+        )
     if records is None:
         return _refusal(index, ErrorCode.INVALID_RECORD)
     config = partition.config
