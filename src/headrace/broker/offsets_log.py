@@ -7,7 +7,9 @@ Must not know: what the records mean.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.base.promise import Promise
+from headrace.broker.partition import Partition
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_topics import (
@@ -16,8 +18,13 @@ from headrace.wire.kafka.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headrace.wire.kafka.record_batch import HEADER_BYTES, read_header
-from headrace.wire.kafka.records import Record, build_batch, read_records
+from headrace.wire.kafka.records import (
+    Record,
+    build_batch,
+    is_crc_valid,
+    read_batches,
+    read_records,
+)
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -41,7 +48,8 @@ class PartitionOffsetsLog:
         return int(self._broker.config["offsets.topic.num.partitions"])
 
     def is_local(self, partition: int) -> bool:
-        return self._broker.partitions.find(OFFSETS_TOPIC, partition) is not None
+        target = self._broker.partitions.find(OFFSETS_TOPIC, partition)
+        return target is not None and not target.error
 
     def append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> Promise[int]:
         target = self._broker.partitions.find(OFFSETS_TOPIC, partition)
@@ -55,36 +63,27 @@ class PartitionOffsetsLog:
         return target.append(batch, now_ms).map(int)
 
     def read(self, partition: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        """Every record, oldest first. StorageError where the disk or the bytes are not to be
+        trusted: the partition is out of service then, for half of it is not to be served."""
         target = self._broker.partitions.find(OFFSETS_TOPIC, partition)
         if target is None:
             return
-        offset = target.log.log_start_offset
-        while offset < target.high_watermark:
-            region = target.log.read(offset, _READ_BYTES, target.high_watermark).region
-            if region is None:
-                return
-            data = memoryview(region.file.read(region.position, region.length))
-            position = 0
-            while position + HEADER_BYTES <= len(data):
-                header = read_header(data, position)
-                end = position + header.size_bytes
-                if end > len(data):
-                    break
-                if not header.is_control:
-                    for record in read_records(data[position:end]):
-                        if record.offset >= offset:
-                            yield record.offset, record.key, record.value
-                offset = header.next_offset
-                position = end
+        try:
+            for record in _records(target):
+                yield record.offset, record.key, record.value
+        except StorageError as error:
+            target.fail(error)
+            raise
 
     def ensure_exists(self) -> Promise[int]:
         """Create the topic if it is missing; several callers share one request."""
         if OFFSETS_TOPIC in self._broker.image.topics_by_name:
             return Promise.resolved(0)
-        if self._creating is None:
-            self._creating = self._create()
-            self._creating.then(self._on_created)
-        return self._creating
+        creating = self._creating
+        if creating is None:
+            creating = self._creating = self._create()
+            creating.then(self._on_created)  # at once, perhaps
+        return creating
 
     def _on_created(self, _: Promise[int]) -> None:
         self._creating = None
@@ -118,3 +117,23 @@ def _created(response: object) -> int:
     assert isinstance(response, CreateTopicsResponse)
     code = response.topics[0].error_code
     return 0 if code == ErrorCode.TOPIC_ALREADY_EXISTS else code
+
+
+def _records(target: Partition) -> Iterator[Record]:
+    offset = target.log.log_start_offset
+    while offset < target.high_watermark:
+        region = target.log.read(offset, _READ_BYTES, target.high_watermark).region
+        if region is None:
+            return
+        data = region.file.read(region.position, region.length)
+        position = region.position
+        try:
+            for header, batch in read_batches(data):
+                if not is_crc_valid(batch):
+                    raise CorruptionError(region.file.path, position, "wrong CRC")
+                if not header.is_control:
+                    yield from (r for r in read_records(batch) if r.offset >= offset)
+                offset = header.next_offset
+                position += header.size_bytes
+        except ProtocolError as error:
+            raise CorruptionError(region.file.path, position, str(error)) from error

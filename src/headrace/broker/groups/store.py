@@ -127,11 +127,15 @@ def group_tombstone(group_id: str) -> KeyValue:
 
 
 def read_entry(key: bytes, value: bytes | None) -> OffsetEntry | GroupEntry | None:
-    """What a record says; None for kinds that are not ours to read."""
+    """What a record says; None for kinds and versions that are not ours to read."""
     try:
-        decoded = decode_key(key)
+        return _read_entry(key, value)
     except ProtocolError:
         return None
+
+
+def _read_entry(key: bytes, value: bytes | None) -> OffsetEntry | GroupEntry | None:
+    decoded = decode_key(key)
     if isinstance(decoded, OffsetCommitKey | LegacyOffsetCommitKey):
         committed = decode_value(decoded, value)
         assert committed is None or isinstance(committed, OffsetCommitValue)
