@@ -214,8 +214,11 @@ class LogDirectory:
         try:
             self._move_stray(path, topic_id)
             is_new = not self._storage.is_directory(path)
-            if is_new:
-                self._forget(key)
+            if is_new and self._forget(key):
+                # Before the new log is written to: a start that finds the old numbers would
+                # hold it to them.
+                self.checkpoint_recovery_points()
+                self.checkpoint_log_starts()
             log = yield from PartitionLog.opening(
                 self._storage,
                 path,
@@ -277,10 +280,11 @@ class LogDirectory:
         folder, _, name = path.rpartition("/")
         return f"{folder}/{name[: NAME_LENGTH_MAX - len(ending)]}{ending}"
 
-    def _forget(self, key: TopicPartition) -> None:
-        """Numbers of a partition that is no more must not be another's."""
-        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
-            offsets.pop(key, None)
+    def _forget(self, key: TopicPartition) -> bool:
+        """Numbers of a partition that is no more must not be another's. True if there were any."""
+        known = (self._recovery_points, self._log_starts, self.high_watermarks)
+        found = [offsets.pop(key) for offsets in known if key in offsets]
+        return bool(found)
 
     # -- failing -----------------------------------------------------------------------------
 

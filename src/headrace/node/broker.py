@@ -14,6 +14,7 @@ it would answer from then on could be wrong.
 import asyncio
 import contextlib
 import gc
+import ipaddress
 import json
 import os
 import random
@@ -43,7 +44,6 @@ from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import SidePort
 from headrace.runtime.tcp import TcpLimits, TcpServer
 
-_LOOPBACK = ("localhost", "127.", "::1")
 _UPKEEP_INTERVAL_MS = 1000
 _STALL_PROBE_MS = 100
 _STALL_MS = 100
@@ -99,11 +99,20 @@ def load_config(
 def refuse_exposed_listeners(config: BrokerConfig, insecure: bool) -> None:
     """Without authentication only loopback is served, unless somebody insists."""
     for name, host, port in config.listeners:
-        if not host.startswith(_LOOPBACK) and not insecure:
+        if not _is_loopback(host) and not insecure:
             raise UsageError(
                 f"listener {name}://{host}:{port} is open to the network and nothing "
                 "authenticates clients yet; listen on 127.0.0.1, or say --insecure"
             )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name: nobody knows what it will mean tomorrow
 
 
 async def _main(config: BrokerConfig, data: str) -> int:

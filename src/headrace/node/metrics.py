@@ -37,13 +37,15 @@ class MetricsPage:
         """200 while everything is in service, 503 with the reason otherwise."""
         broker = self._broker
         offline = broker.partitions.offline_names()
-        status = "stopping" if broker.stopping else "degraded" if offline else "ok"
+        offline_log_dirs = broker.partitions.offline_paths()
+        degraded = bool(offline or offline_log_dirs)
+        status = "stopping" if broker.stopping else "degraded" if degraded else "ok"
         body = {
             "status": status,
             "node_id": broker.node_id,
             "cluster_id": broker.cluster_id,
             "offline_partitions": offline[:100],
-            "offline_log_dirs": broker.partitions.offline_paths(),
+            "offline_log_dirs": offline_log_dirs,
         }
         return Page(
             200 if status == "ok" else 503, "application/json", json.dumps(body).encode() + b"\n"

@@ -29,11 +29,6 @@ TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1
 OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
 DAY_MS = 86_400_000
-STALE_NUMBERS = pytest.mark.xfail(
-    strict=True,
-    reason="a checkpoint on disk keeps the numbers of a partition that is no more, and a new one "
-    "of that name is held to them when the process dies before the next checkpoint",
-)
 
 
 def alter(client: Client, kind: int, name: str, key: str, value: str | None) -> None:
@@ -139,7 +134,6 @@ def test_a_folder_of_another_topic_of_that_name_is_set_aside() -> None:
     assert b"of the old topic" in kept
 
 
-@STALE_NUMBERS
 def test_offsets_of_a_deleted_partition_are_not_the_new_ones() -> None:
     """1. A log is synced far; 2. its directory fails, its topic is deleted; 3. after a restart the
     topic is made anew; 4. the process dies before the next checkpoint: the new log is short."""
@@ -398,7 +392,6 @@ def test_a_damaged_partition_stays_so_over_restarts(damaged: SimulatedBroker) ->
         assert len(client.read_all("t", 0)) == 5
 
 
-@STALE_NUMBERS
 def test_a_damaged_topic_can_be_deleted_and_made_anew(damaged: SimulatedBroker) -> None:
     client = Client(damaged)
     delete_topic(client, "t")

@@ -64,7 +64,6 @@ def test_listening_beyond_loopback_has_to_be_asked_for(tmp_path: Path, address: 
     refuse_exposed_listeners(config, insecure=True)
 
 
-@pytest.mark.xfail(strict=True, reason="loopback is judged by how the name begins")
 @pytest.mark.parametrize("address", ["127.example.org:9092", "localhost.example.org:9092"])
 def test_a_name_that_only_begins_like_loopback_is_not_loopback(
     tmp_path: Path, address: str

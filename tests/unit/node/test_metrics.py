@@ -104,9 +104,6 @@ def test_health_names_what_is_offline() -> None:
     assert ("headrace_log_end_offset", (offline, "t")) not in found
 
 
-@pytest.mark.xfail(
-    strict=True, reason="health looks at partitions; a failed directory without any stays 200"
-)
 def test_a_failed_directory_without_partitions_is_not_health() -> None:
     broker = SimulatedBroker(log_dirs="/a,/b")
     broker.stop()
