@@ -188,6 +188,9 @@ class Fetch:
                 length = region.length
                 total += length
                 left -= length
+                if wanted.fetch_offset < log.active.base_offset:
+                    # A read ends with its segment: what lacks is in the next one, not to come.
+                    urgent = True
             rows.append(
                 (
                     wanted,

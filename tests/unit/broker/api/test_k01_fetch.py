@@ -254,6 +254,19 @@ def test_an_error_beside_an_empty_partition_is_told_at_once() -> None:
     assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+def test_the_end_of_an_older_segment_is_not_waited_on() -> None:
+    """One answer reads of one segment: what it lacks to `min_bytes` is there, in the next one."""
+    _, client = dialogue(internal_segment_bytes="400")
+    for n in range(9):
+        client.produce("t", 0, batch(f"{n}" * 100))
+    seen: list[str] = []
+    while len(seen) < 8:
+        fetched = client.fetch("t", 0, len(seen), max_wait_ms=500, min_bytes=100_000)
+        assert values_of(fetched)
+        seen += values_of(fetched)
+    assert seen[:8] == [f"{n}" * 100 for n in range(8)]
+
+
 def test_a_topic_deleted_under_a_waiting_fetch() -> None:
     broker, producer = dialogue()
     client = start_waiting(broker)
