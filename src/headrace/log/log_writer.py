@@ -255,12 +255,18 @@ class LogWriter:
         if sealed.size == 0:
             return
         with self.failing():
-            sealed.seal_time_index()
-            sealed.save_indexes()
-            self.save_producers()
+            self._seal(sealed)
             self.begin_segment(self.log_end_offset if base_offset is None else base_offset)
         sealed.forget_indexes()
         self.flush(ignore_outcome)
+
+    def _seal(self, segment: Segment) -> None:
+        """Leave the files of the active segment as an opening without a scan wants them."""
+        segment.seal_time_index()
+        segment.save_indexes()
+        if self.config.preallocate:
+            segment.log.get().truncate(segment.size)
+        self.save_producers()
 
     def begin_segment(self, base_offset: int) -> None:
         """Another active segment, empty, behind all others."""

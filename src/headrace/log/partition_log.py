@@ -246,9 +246,7 @@ class PartitionLog(LogWriter):
         self.commit()
         self.flush_now()
         if self.recovered.log_end_offset != self.log_end_offset or not self._was_clean:
-            self._active.seal_time_index()
-            self._active.save_indexes()
-            self.save_producers()
+            self._seal(self._active)
 
     def abandon(self) -> None:
         """The log is to be deleted: forget what is staged, write nothing more."""

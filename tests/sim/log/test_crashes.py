@@ -48,7 +48,7 @@ def test_many_lives(world: Callable[..., Any], kind: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(0, 4000, 100))
+@pytest.mark.parametrize("first", range(0, 1000, 100))
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_very_many_lives(world: Callable[..., Any], kind: str, first: int) -> None:
     for seed in range(first + 10_000, first + 10_100):
