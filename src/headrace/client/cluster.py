@@ -33,6 +33,12 @@ T = TypeVar("T")
 REQUEST_TIMEOUT_MS = 10_000
 RETRY_TIMEOUT_MS = 30_000
 
+CONNECT_TIMEOUT_MS = 2_000
+"""For a connection to open, handshake included: who is silent for so long is tried again."""
+
+TROUBLE_AFTER_MS = 2_000
+"""Attempts that fail for so long are told to whoever waits for them."""
+
 LEADER_MOVED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -90,11 +96,13 @@ class Cluster:
         client_id: str = "headrace",
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+        on_trouble: Callable[[ClientError], None] | None = None,
     ) -> None:
         self.bootstrap = parse_addresses(bootstrap_servers)
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self.retry_timeout_ms = retry_timeout_ms
+        self.on_trouble = on_trouble
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.brokers: dict[int, BrokerAddress] = {}
@@ -117,10 +125,18 @@ class Cluster:
         connection = self._connections.get((host, port))
         if connection is None or connection.closed:
             connection = Connection(
-                host, port, client_id=self.client_id, timeout_ms=self.request_timeout_ms
+                host,
+                port,
+                client_id=self.client_id,
+                timeout_ms=self.request_timeout_ms,
+                connect_timeout_ms=min(self.request_timeout_ms, CONNECT_TIMEOUT_MS),
             )
             self._connections[host, port] = connection
         return connection
+
+    def reach(self, *, timeout_ms: int | None = None) -> None:
+        """Wait until any broker answers; what follows finds the connection open."""
+        self.retry(lambda _: self.connection_to_any(), timeout_ms=timeout_ms)
 
     def connection_to_any(self) -> Connection:
         """Prefers what is already open, then known brokers, then the bootstrap addresses."""
@@ -150,9 +166,18 @@ class Cluster:
         return self.retry(lambda _: self.connection_to_any().call(request, response_class))
 
     def retry(self, attempt: Callable[[Deadline], T], *, timeout_ms: int | None = None) -> T:
-        """Repeat `attempt` while it fails in a way that time may heal."""
+        """Repeat `attempt` while it fails in a way that time may heal.
+
+        `on_trouble` is told once, when that has taken a while.
+        """
+        patience_ms = self.retry_timeout_ms if timeout_ms is None else timeout_ms
+        quiet = Deadline(TROUBLE_AFTER_MS)
         last: ClientError | None = None
-        for deadline in attempts(self.retry_timeout_ms if timeout_ms is None else timeout_ms):
+        is_told = False
+        for deadline in attempts(patience_ms):
+            if last is not None and quiet.passed and not is_told and self.on_trouble is not None:
+                self.on_trouble(last)
+                is_told = True
             try:
                 return attempt(deadline)
             except Unreachable as error:
@@ -163,7 +188,7 @@ class Cluster:
                 last = error
                 if error.code in LEADER_MOVED:
                     self.topics.clear()
-        raise TimedOut(f"gave up after several attempts: {last}") from last
+        raise TimedOut(f"gave up after {patience_ms / 1000:g} s: {last}") from last
 
     def refresh(
         self, names: Iterable[str] | None, *, auto_create: bool = False

@@ -39,11 +39,20 @@ R = TypeVar("R", bound=Message)
 class Connection:
     """Opened by its constructor; `call` sends one request and waits for its answer."""
 
-    def __init__(self, host: str, port: int, *, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        connect_timeout_ms: int | None = None,
+    ) -> None:
         self.host = host
         self.port = port
         self.client_id = client_id
         self.timeout_ms = timeout_ms
+        self._connect_timeout_ms = connect_timeout_ms or timeout_ms
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._socket = self._connect()
@@ -111,7 +120,7 @@ class Connection:
 
     def _connect(self) -> socket.socket:
         try:
-            sock = socket.create_connection((self.host, self.port), self.timeout_ms / 1000)
+            sock = socket.create_connection((self.host, self.port), self._connect_timeout_ms / 1000)
         except OSError as error:
             raise Unreachable(f"can't connect to {self.address}: {_reason(error)}") from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -137,7 +146,7 @@ class Connection:
 
     def _ask_versions_in(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         correlation_id = self._send(request, version)
-        frame = self._receive(self.timeout_ms)
+        frame = self._receive(self._connect_timeout_ms)
         if len(frame) < _CORRELATION_AND_ERROR.size:
             raise self._broken("it answered with a frame too short for ApiVersions")
         _, error_code = _CORRELATION_AND_ERROR.unpack_from(frame)

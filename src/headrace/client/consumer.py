@@ -2,18 +2,20 @@
 
 Owns: the next offset of each partition and the choice of the leader to ask. Must not know:
 groups (see `group`), how records are shown. Control batches are skipped; a batch that
-starts before the asked offset is cut to it.
+starts before the asked offset is cut to it; a batch whose CRC is wrong is an error, and the
+position stays before it.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from headrace.base.errors import ProtocolError
 from headrace.client.cluster import LEADER_MOVED, Cluster
-from headrace.client.errors import ServerError, Unreachable
+from headrace.client.errors import DamagedBatch, ServerError, Unreachable
 from headrace.client.fetch import FetchedPartition, Position, fetch_from
 from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.records import read_batches, read_records
+from headrace.wire.kafka.records import InvalidRecord, is_crc_valid, read_batches, read_records
 
 TopicPartition = tuple[str, int]
 
@@ -58,7 +60,11 @@ class Consumer:
         if not self.positions:
             return
         for fetched in self.cluster.retry(lambda _: self._round(max_wait_ms)):
-            yield from self._records_of(fetched)
+            try:
+                yield from self._records_of(fetched)
+            except ProtocolError as error:
+                offset = self.positions[fetched.topic, fetched.partition]
+                raise DamagedBatch(fetched.topic, fetched.partition, offset, str(error)) from error
 
     def at_end(self, ends: dict[TopicPartition, int]) -> bool:
         """Has every partition been read up to `ends`?"""
@@ -102,6 +108,8 @@ class Consumer:
     def _records_of(self, fetched: FetchedPartition) -> Iterator[ConsumedRecord]:
         where = (fetched.topic, fetched.partition)
         for header, batch in read_batches(fetched.records):
+            if not is_crc_valid(batch):
+                raise InvalidRecord("its CRC is wrong")
             if header.next_offset <= self.positions[where]:
                 continue
             if not header.is_control:
@@ -125,12 +133,15 @@ class Consumer:
 def start_positions(
     cluster: Cluster, partitions: list[TopicPartition], start: int, *, is_offset: bool
 ) -> dict[TopicPartition, int]:
-    """Where to begin: at an offset as given, or at the first record of a timestamp on.
+    """Where to begin: at an offset, or at the first record of a timestamp on.
 
-    A partition with nothing at or after the timestamp begins at its end.
+    A partition with nothing at or after the start begins at its end, one that has lost the
+    offset begins at its first record: where that matters, the caller compares.
     """
     if is_offset:
-        return dict.fromkeys(partitions, start)
+        begins = list_offsets(cluster, partitions, EARLIEST_TIMESTAMP)
+        ends = list_offsets(cluster, partitions, LATEST_TIMESTAMP)
+        return {where: max(begins[where], min(start, ends[where])) for where in partitions}
     found = list_offsets(cluster, partitions, start)
     missing = [where for where, offset in found.items() if offset < 0]
     if missing:

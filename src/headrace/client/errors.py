@@ -20,6 +20,19 @@ class TimedOut(ClientError):
     """All attempts within the time allowed failed; the message says how the last one did."""
 
 
+class DamagedBatch(ClientError):
+    """A fetched batch is not what was written: its bytes can't be shown as records."""
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(
+            f"topic {topic}, partition {partition}: "
+            f"the batch at offset {offset} is damaged: {reason}"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
 class UnsupportedByServer(ClientError):
     """The server does not serve the API, or no version of it that this client speaks."""
 

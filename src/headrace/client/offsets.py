@@ -4,7 +4,7 @@ Owns: ListOffsets to the leaders, OffsetFetch and OffsetCommit to a group's coor
 Must not know: membership (see `group`): a commit here may carry one, or none at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.client.cluster import LEADER_MOVED, Cluster
@@ -40,6 +40,8 @@ TopicPartition = tuple[str, int]
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 
+_UNREADABLE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR})
+
 GROUP_KEY_TYPE = 0
 BATCHED_KEYS_VERSION_MIN = 4
 BATCHED_GROUPS_VERSION_MIN = 8
@@ -65,25 +67,51 @@ def list_offsets(
     cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, int]:
     """The first offset at or after `timestamp`; -1 where there is none."""
+    found, damaged = _list_offsets(cluster, partitions, timestamp, tolerated=())
+    assert not damaged
+    return found
+
+
+def list_readable_offsets(
+    cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ServerError]]:
+    """As `list_offsets`, with the errors of the partitions whose log their leader can't read."""
+    return _list_offsets(cluster, partitions, timestamp, tolerated=_UNREADABLE)
+
+
+def _list_offsets(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    *,
+    tolerated: Container[int],
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ServerError]]:
     wanted = list(partitions)
 
-    def ask(_: Deadline) -> dict[TopicPartition, int]:
+    def ask(_: Deadline) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ServerError]]:
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic, partition in wanted:
             cluster_leader = cluster.leader_id(topic, partition)
             by_leader.setdefault(cluster_leader, []).append((topic, partition))
         found: dict[TopicPartition, int] = {}
+        failed: dict[TopicPartition, ServerError] = {}
         for leader, targets in by_leader.items():
             connection = cluster.connection_to_node(leader)
-            found.update(_list_from(cluster, connection, targets, timestamp))
-        return found
+            for where, answer in _list_from(cluster, connection, targets, timestamp).items():
+                if isinstance(answer, int):
+                    found[where] = answer
+                elif answer.code in tolerated:
+                    failed[where] = answer
+                else:
+                    raise answer
+        return found, failed
 
     return cluster.retry(ask)
 
 
 def _list_from(
     cluster: Cluster, connection: Connection, targets: list[TopicPartition], timestamp: int
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, int | ServerError]:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for topic, partition in targets:
         by_topic.setdefault(topic, []).append(
@@ -96,13 +124,16 @@ def _list_from(
         timeout_ms=cluster.request_timeout_ms,
     )
     response = connection.call(request, ListOffsetsResponse)
-    found: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, int | ServerError] = {}
     for answered in response.topics:
         for each in answered.partitions:
+            where = (answered.name, each.partition_index)
+            found[where] = each.offset
             if each.error_code in LEADER_MOVED:
                 cluster.topics.pop(answered.name, None)
-            raise_for(each.error_code, f"offsets of {answered.name}-{each.partition_index}")
-            found[answered.name, each.partition_index] = each.offset
+            if each.error_code != 0:
+                doing = f"offsets of {answered.name}-{each.partition_index}"
+                found[where] = ServerError(doing, each.error_code)
     return found
 
 

@@ -1,13 +1,14 @@
 """Metadata, routing and patience."""
 
 import pytest
-from tests.unit.client.fake_broker import FakeBroker
+from tests.unit.client.fake_broker import SILENCE, FakeBroker
 
 from headrace.base.errors import UsageError
 from headrace.client.cluster import Cluster, UnknownTopic, parse_addresses
-from headrace.client.errors import ServerError, TimedOut
+from headrace.client.errors import ClientError, ServerError, TimedOut
 from headrace.client.retry import attempts
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.api_versions import ApiVersionsRequest
 from headrace.wire.kafka.messages.metadata import MetadataRequest, MetadataResponse
 
 
@@ -83,9 +84,41 @@ def test_the_other_address_is_tried(broker: FakeBroker) -> None:
 def test_patience_ends_with_the_last_reason() -> None:
     with (
         Cluster("127.0.0.1:1", retry_timeout_ms=100) as cluster,
-        pytest.raises(TimedOut, match=r"gave up.*can't connect to 127.0.0.1:1"),
+        pytest.raises(TimedOut, match=r"gave up after 0.1 s: .*can't connect to 127.0.0.1:1"),
     ):
         cluster.call(MetadataRequest(topics=[]), MetadataResponse)
+
+
+def test_trouble_is_told_once_when_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.client.cluster.TROUBLE_AFTER_MS", 50)
+    told: list[ClientError] = []
+    with (
+        Cluster("127.0.0.1:1", retry_timeout_ms=500, on_trouble=told.append) as cluster,
+        pytest.raises(TimedOut),
+    ):
+        cluster.reach()
+    assert ["127.0.0.1:1" in str(error) for error in told] == [True]
+
+
+def test_trouble_that_passes_is_not_told(broker: FakeBroker) -> None:
+    told: list[ClientError] = []
+    with Cluster(broker.address, on_trouble=told.append) as cluster:
+        cluster.reach()
+        broker.drop_connections()
+        cluster.call(MetadataRequest(topics=[]), MetadataResponse)
+    assert told == []
+
+
+def test_a_peer_that_accepts_and_is_silent_is_given_up_early(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.client.cluster.CONNECT_TIMEOUT_MS", 50)
+    broker.handlers[ApiVersionsRequest] = lambda _request, _version: SILENCE
+    with (
+        Cluster(broker.address, request_timeout_ms=60_000) as cluster,
+        pytest.raises(TimedOut, match="no answer in time"),
+    ):
+        cluster.reach(timeout_ms=0)
 
 
 def test_only_errors_that_time_may_heal_are_retried(cluster: Cluster) -> None:

@@ -5,7 +5,7 @@ from tests.unit.client.fake_broker import FakeBroker
 
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import Consumer, start_positions
-from headrace.client.errors import ServerError
+from headrace.client.errors import DamagedBatch, ServerError
 from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from headrace.wire.kafka.messages.fetch import (
     FetchableTopicResponse,
@@ -112,12 +112,24 @@ def test_control_batches_are_passed_over(broker: FakeBroker, cluster: Cluster) -
 
 def test_a_hole_at_the_end_of_a_batch_is_passed_over(broker: FakeBroker, cluster: Cluster) -> None:
     """Compaction removes records and keeps the batch's last offset."""
-    compacted = bytearray(batch(0, 1))
-    compacted[23:27] = (4).to_bytes(4, "big")
+    compacted = build_batch([Record(0, 1_000, b"key", b"0", [])], last_offset_delta=4)
     Log(broker, [bytes(compacted)], 0, 5)
     consumer = Consumer(cluster, {("events", 0): 0})
     assert values(consumer) == [0]
     assert consumer.positions == {("events", 0): 5}
+
+
+@pytest.mark.parametrize("position", [-1, 16, 70], ids=["value", "magic", "record"])
+def test_a_flipped_byte_is_no_record(broker: FakeBroker, cluster: Cluster, position: int) -> None:
+    flipped = bytearray(batch(2, 2))
+    flipped[position] ^= 0x01
+    Log(broker, [batch(0, 2), bytes(flipped)], 0, 4)
+    consumer = Consumer(cluster, {("events", 0): 0})
+    polled = consumer.poll(0)
+    assert [next(polled).offset, next(polled).offset] == [0, 1]
+    with pytest.raises(DamagedBatch, match=r"topic events, partition 0: .* offset 2 is damaged"):
+        next(polled)
+    assert consumer.positions == {("events", 0): 2}
 
 
 def test_an_offset_out_of_range_fails_unless_told_where_to_go(
@@ -142,7 +154,9 @@ def test_a_moved_leader_is_found_again(broker: FakeBroker, cluster: Cluster) -> 
 def test_starts(broker: FakeBroker, cluster: Cluster) -> None:
     Log(broker, [batch(5, 2)], 5, 7)
     where = [("events", 0)]
-    assert start_positions(cluster, where, 6, is_offset=True) == {("events", 0): 6}
+    for asked, expected in ((6, 6), (0, 5), (99, 7)):
+        found = start_positions(cluster, where, asked, is_offset=True)
+        assert found == {("events", 0): expected}
     begin = start_positions(cluster, where, EARLIEST_TIMESTAMP, is_offset=False)
     assert begin == {("events", 0): 5}
     after_all_records = start_positions(cluster, where, 9_999, is_offset=False)
