@@ -3,7 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaException
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    KafkaError,
+    KafkaException,
+)
 from confluent_kafka import TopicPartition as Part
 from tests.interop.confluent import (
     TIMEOUT_S,
@@ -246,5 +251,9 @@ def test_transactional_producer_is_told_that_it_cannot(
     if target_name == "kafka":
         pytest.skip("Kafka has transactions")
     producer = producer_of(target.bootstrap_servers, transactional_id=unique("txn"))
-    with pytest.raises(KafkaException):
-        producer.init_transactions(3)
+    with pytest.raises(KafkaException) as refused:
+        producer.init_transactions(10)
+    error = refused.value.args[0]
+    assert error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert error.fatal()
+    assert not error.retriable()

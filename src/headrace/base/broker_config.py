@@ -82,6 +82,14 @@ class BrokerConfig:
         }
         return {name for name, value in self.values.items() if before[name] != value}
 
+    def without_effect(self) -> list[str]:
+        """Keys that somebody set and that change nothing here."""
+        return [
+            name
+            for name, key in BROKER_CONFIG.keys.items()
+            if not key.honoured and self._static.sources[name] is not Source.DEFAULT
+        ]
+
     def topic(self, overrides: Mapping[str, str]) -> TopicConfig:
         """A topic's effective configuration on this broker."""
         return TopicConfig.of(overrides, self.values)

@@ -107,6 +107,8 @@ _NETWORK = (
     _key("connections.max.idle.ms", _L, 600_000, _MEDIUM,
          "A connection without a request for so long is closed; 0 or less closes none."),
     _key("max.connections", _I, INT_MAX, _MEDIUM, "Connections in all.", _ZERO_UP, _CLUSTER),
+    _key("headrace.log.level", _S, "info", _MEDIUM, "The least important events that are logged.",
+         OneOf(("debug", "info", "warning", "error"))),
     _key("headrace.metrics.listener", _S, None, _MEDIUM,
          "host:port for /metrics and /health over HTTP; unset serves none."),
 )

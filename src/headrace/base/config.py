@@ -210,7 +210,12 @@ class ConfigDef:
     def key(self, name: str) -> ConfigKey:
         found = self.keys.get(name)
         if found is None:
-            raise ConfigError(name, f"Unknown {self.subject} config name: {name}")
+            # Only a refusal pays for this import: a broker's start is measured.
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, self.keys, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(name, f"Unknown {self.subject} config name: {name}{hint}")
         return found
 
     def parse_one(self, name: str, raw: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock, Timers
 from headrace.base.events import EventLog
+from headrace.base.ids import uuid_text
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.base.storage import Storage
@@ -26,6 +27,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
 from headrace.cluster.image import ClusterImage
+from headrace.wire.kafka.messages.metadata_records import TopicRecord
 
 
 class ControllerClient(Protocol):
@@ -107,13 +109,23 @@ class Broker:
         """Metadata records that will never be taken back, in order."""
         for record in records:
             self.image.replay(record)
+        is_history = self.image.last_offset < 0
         self.image.last_offset = last_offset
         gone = self.partitions.follow(self.image, records)
+        if not is_history:
+            self._tell_of_topics(records, gone)
         if gone:
             self.groups.on_topics_deleted(sorted(gone))
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
+
+    def _tell_of_topics(self, records: Sequence[Any], gone: set[str]) -> None:
+        for record in records:
+            if isinstance(record, TopicRecord):
+                self.log.info("topic_created", topic=record.name, id=uuid_text(record.topic_id))
+        for name in sorted(gone):
+            self.log.info("topic_deleted", topic=name)
 
     # -- life --------------------------------------------------------------------------
 

@@ -120,6 +120,8 @@ class Partitions:
             if self._node_id not in described.replicas:
                 continue
             partition = self.find(topic.topic_id, described.index)
+            if (topic.topic_id, described.index) in self._damaged:
+                continue  # it was tried once; the next start tries again
             if partition is None:
                 self._open(topic, described.index, described.leader_epoch, config)
                 continue
@@ -198,7 +200,14 @@ class Partitions:
                 directory.delete_partition(partition.log)
             except StorageError as error:
                 self._on_storage_error(partition.name, error)
-        self._damaged = {key: name for key, name in self._damaged.items() if name not in gone}
+        for key, index in [where for where in self._damaged if where[0] == topic_id]:
+            name = self._damaged.pop((key, index))
+            del self._damaged[name, index]
+            for directory in self._directories:
+                try:
+                    directory.delete_damaged(name, index)
+                except StorageError as error:
+                    self._on_storage_error(f"{name}-{index}", error)
         for topic in gone:
             self.by_name.pop(topic, None)
         return gone
@@ -278,14 +287,13 @@ class Partitions:
         except StorageError as error:
             self._on_storage_error(directory.path, error)
 
-    def close(self, broker_epoch: int) -> None:
-        """Flush and checkpoint everything; each directory in service is marked clean."""
+    def close(self, broker_epoch: int) -> bool:
+        """Flush and checkpoint everything; False if a directory could not be marked clean."""
         for partition in self.in_service():
             partition.commit_staged_first()
         self.checkpoint()
-        for directory in self._directories:
-            if directory.failure is None:
-                directory.close(broker_epoch)
+        marked = [directory.close(broker_epoch) for directory in self._directories]
+        return all(marked)
 
     def sweep(self) -> None:
         """Remove files that were renamed `.deleted` long enough ago."""

@@ -263,9 +263,20 @@ class LogDirectory:
         key = (log.topic, log.partition)
         self.logs.pop(key, None)
         log.abandon()
-        target = self._renamed(log.path, DELETE_SUFFIX)
+        self._doom(key, self._clock.now_ms() + log.config.file_delete_delay_ms)
+
+    def delete_damaged(self, topic: str, index: int) -> None:
+        """The same for a partition that could not be opened."""
+        key = (topic, index)
+        self.damaged.pop(key, None)
+        if self.failure is None and self.has_partition(topic, index):
+            self._doom(key, self._clock.now_ms())
+
+    def _doom(self, key: TopicPartition, due_ms: int) -> None:
+        path = self._file(f"{key[0]}-{key[1]}")
+        target = self._renamed(path, DELETE_SUFFIX)
         try:
-            self._storage.rename(log.path, target)
+            self._storage.rename(path, target)
             self._storage.sync_directory(self.path)
             self._forget(key)
             self.checkpoint_recovery_points()
@@ -273,7 +284,7 @@ class LogDirectory:
         except StorageError as error:
             self.fail(error)
             raise
-        self._doomed.append((self._clock.now_ms() + log.config.file_delete_delay_ms, target))
+        self._doomed.append((due_ms, target))
 
     def _renamed(self, path: str, suffix: str) -> str:
         ending = f".{self._rng.randbytes(16).hex()}{suffix}"
@@ -365,20 +376,22 @@ class LogDirectory:
     def free_bytes(self) -> int:
         return self._storage.free_bytes(self.path)
 
-    def close(self, broker_epoch: int = -1) -> None:
-        """Close every log, write the checkpoints, and the marker last."""
+    def close(self, broker_epoch: int = -1) -> bool:
+        """Close every log, write the checkpoints, and the marker last; False if there is none."""
         if self.failure is not None:
-            return
+            return False
         self._flush_together()
         for log in self.logs.values():
             log.close()
         self.checkpoint({})
         self.checkpoint_recovery_points()
         # The next start trusts a marked directory; a damaged log must be looked at again.
-        if not self.damaged and all(log.failure is None for log in self.logs.values()):
+        is_clean = not self.damaged and all(log.failure is None for log in self.logs.values())
+        if is_clean:
             path = self._file(checkpoints.CLEAN_SHUTDOWN)
             checkpoints.write_clean_shutdown(self._storage, path, broker_epoch)
         self.logs.clear()
+        return is_clean
 
     def _flush_together(self) -> None:
         logs = [log for log in self.logs.values() if log.failure is None]

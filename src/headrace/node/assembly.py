@@ -71,10 +71,14 @@ class AssembledBroker:
         self.broker.groups.start()
         return broker_epoch
 
-    def close(self) -> None:
-        """Flush, checkpoint and mark clean. Raises StorageError where a disk refuses."""
-        self.broker.partitions.close(self.broker_epoch)
+    def close(self) -> bool:
+        """Flush, checkpoint and mark clean; False if the next start has to recover something.
+
+        Raises StorageError where a disk refuses.
+        """
+        is_clean = self.broker.partitions.close(self.broker_epoch)
         self.metadata_log.close()
+        return is_clean
 
 
 def open_directories(

@@ -136,7 +136,7 @@ class BrokerNode:
         self._loop = asyncio.get_running_loop()
         self._clock = SystemClock()
         self._timers = LoopTimers(self._loop)
-        self.log = EventLog(_write_line, self._clock)
+        self.log = EventLog(_write_line, self._clock, config["headrace.log.level"])
         self._storage = DiskStorage(self._loop)
         self._pool = BufferPool()
         self._servers: list[TcpServer] = []
@@ -155,6 +155,8 @@ class BrokerNode:
         self._storage.make_directory(self._data)
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._announcement_path)
+        for name in config.without_effect():
+            log.warning("setting_without_effect", key=name)
         seams = Seams(
             self._storage,
             self._clock,
@@ -326,20 +328,21 @@ class BrokerNode:
             server.close()
         if self._side_port is not None:
             self._side_port.close()
-        clean = self._close_logs()
-        self.log.info("stopped", clean=clean, took_ms=self._clock.monotonic_ms() - started_ms)
-        return 0 if clean else 1
+        status = self._close_logs()
+        self.log.info("stopped", status=status, took_ms=self._clock.monotonic_ms() - started_ms)
+        return status
 
-    def _close_logs(self) -> bool:
+    def _close_logs(self) -> int:
         assert self._node is not None
         try:
-            self._node.close()
+            if not self._node.close():
+                self.log.warning("not_marked_clean", next_start="recovers")
         except StorageError as error:
             self.log.error("close_failed", path=error.path, error=str(error.cause))
-            return False
+            return 1
         finally:
             self._storage.close()
-        return True
+        return 0
 
     def abandon(self) -> None:
         """Leave without a word to the disk: the next start recovers."""

@@ -120,9 +120,16 @@ class MetricsPage:
         from prometheus_client.core import GaugeMetricFamily
 
         groups = GaugeMetricFamily("headrace_groups", "Consumer groups by state.", labels=["state"])
-        for state, count in self._broker.groups.counts().items():
+        counts = self._broker.groups.counts()
+        for state, count in counts.by_state.items():
             groups.add_metric([state], count)
         yield groups
+        yield GaugeMetricFamily(
+            "headrace_group_members", "Members of all groups.", value=counts.members
+        )
+        yield GaugeMetricFamily(
+            "headrace_group_offsets", "Committed offsets of all groups.", value=counts.offsets
+        )
 
     def _sum(self, counter: str) -> int:
         return sum(getattr(server.counters, counter) for server in self._servers)

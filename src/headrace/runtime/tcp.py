@@ -40,6 +40,7 @@ _SIZE = struct.Struct(">i")
 _SWEEP_INTERVAL_S = 1.0
 _RETRY_MEMORY_S = 0.05
 _ACCEPT_PAUSE_S = 0.5
+_TOLD_PER_SWEEP_MAX = 10
 
 
 @dataclass(slots=True)
@@ -167,8 +168,7 @@ class TcpConnection:
                 session.on_frame(view[start + 4 : stop])
                 start = stop
         except ProtocolError as error:
-            self._server.counters.protocol_errors += 1
-            failure = str(error)
+            failure = self._server.on_protocol_error(self.peer, error)
         except Exception as error:
             failure = self._server.on_handler_failure(self.peer, error)
         try:
@@ -359,6 +359,7 @@ class TcpServer:
         self.counters = TcpCounters()
         self.connections: set[TcpConnection] = set()
         self.tick = 0
+        self._told_before = 0
         self._log = log
         self._listener: socket.socket | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -406,6 +407,13 @@ class TcpServer:
         self.counters.closed += 1
         self._log.debug("connection_closed", peer=connection.peer, reason=reason)
 
+    def on_protocol_error(self, peer: str, error: ProtocolError) -> str:
+        """A peer broke the protocol: count it, and tell of the first few in a second."""
+        self.counters.protocol_errors += 1
+        if self.counters.protocol_errors - self._told_before < _TOLD_PER_SWEEP_MAX:
+            self._log.warning("protocol_error", peer=peer, error=str(error))
+        return str(error)
+
     def on_handler_failure(self, peer: str, error: Exception) -> str:
         """An unexpected exception: count it, tell who was served, close that connection."""
         self.counters.handler_failures += 1
@@ -443,6 +451,7 @@ class TcpServer:
 
     def _sweep(self) -> None:
         self.tick += 1
+        self._told_before = self.counters.protocol_errors
         for connection in list(self.connections):
             connection.sweep(self.tick, self.limits.idle_timeout_ms)
         self._sweeper = self.loop.call_later(_SWEEP_INTERVAL_S, self._sweep)

@@ -3,7 +3,8 @@
 1 key types (transactions) and an error message · 2, 3 throttle and flexible · 4 several keys
 (KIP-699) · 5 new transaction errors · 6 share coordinators (KIP-932).
 The first question about a group creates `__consumer_offsets` and waits for it.
-Missing: transactions (COORDINATOR_NOT_AVAILABLE) and share groups (INVALID_REQUEST).
+Missing: share groups (INVALID_REQUEST) and transactions: TRANSACTIONAL_ID_AUTHORIZATION_FAILED is
+the one answer that Java's client and librdkafka alike take for final instead of asking again.
 """
 
 from typing import TYPE_CHECKING
@@ -33,9 +34,8 @@ def handle(
     has_keys = context.api_version >= FIRST_VERSION_WITH_KEYS
     keys = request.coordinator_keys if has_keys else [request.key]
     if request.key_type != KEY_TYPE_GROUP:
-        is_transaction = request.key_type == KEY_TYPE_TRANSACTION
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_transaction else ErrorCode.INVALID_REQUEST
-        return _response([_none(key, error) for key in keys], has_keys=has_keys)
+        found = [_refused(key, request.key_type) for key in keys]
+        return _response(found, has_keys=has_keys)
 
     def respond(create_error: int) -> FindCoordinatorResponse:
         if create_error:
@@ -71,14 +71,21 @@ def _address(broker: "Broker", node_id: int, listener_name: str) -> tuple[str, i
     return None
 
 
-def _none(key: str, error: ErrorCode) -> Coordinator:
+def _refused(key: str, key_type: int) -> Coordinator:
+    if key_type == KEY_TYPE_TRANSACTION:
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return _none(key, refused, "Transactions are not served yet.")
+    return _none(key, ErrorCode.INVALID_REQUEST)
+
+
+def _none(key: str, error: ErrorCode, message: str | None = None) -> Coordinator:
     return Coordinator(
         key=key,
         node_id=NO_NODE,
         host="",
         port=NO_NODE,
         error_code=int(error),
-        error_message=error.message,
+        error_message=message or error.message,
     )
 
 

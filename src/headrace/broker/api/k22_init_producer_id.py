@@ -1,7 +1,7 @@
 """InitProducerId (key 22), versions 0–5.
 
 2 flexible · 3 resume an epoch (KIP-360) · 4 PRODUCER_FENCED · 5 transactions v2 (KIP-890).
-Missing: transactional ids (no transaction coordinator yet: COORDINATOR_NOT_AVAILABLE).
+Missing: transactional ids (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as FindCoordinator says).
 
 Idempotent producers get an id of this broker's block, epoch 0. A producer that names its old id
 to recover gets a fresh one too, as Kafka does without a transactional id.
@@ -29,7 +29,9 @@ def handle(
     if request.transactional_id is not None:
         if not request.transactional_id:
             return InitProducerIdResponse(error_code=int(ErrorCode.INVALID_REQUEST))
-        return InitProducerIdResponse(error_code=int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return InitProducerIdResponse(
+            error_code=int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        )
     return broker.producer_ids.next().map(_granted)
 
 

@@ -7,7 +7,9 @@ Spec: Kafka's GroupCoordinatorService (classic protocol).
 Offsets are `commits`, members are `joining` and `session`; this is the door to both.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.promise import Promise
@@ -27,6 +29,13 @@ from headrace.broker.groups.shards import RandomBits, Shards
 from headrace.broker.groups.store import OffsetsLog
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    by_state: dict[str, int]
+    members: int
+    offsets: int
 
 
 class GroupCoordinator:
@@ -169,16 +178,15 @@ class GroupCoordinator:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return [hosted.group for hosted in self._shards.hosted()]
 
-    def counts(self) -> dict[str, int]:
-        """For metrics: groups by state, members and committed offsets."""
-        counts = {"groups": 0, "members": 0, "offsets": 0}
+    def counts(self) -> GroupCounts:
+        """For metrics."""
+        by_state: Counter[str] = Counter()
+        members = offsets = 0
         for hosted in self._shards.hosted():
-            state = f"groups_{hosted.group.state.name.lower()}"
-            counts[state] = counts.get(state, 0) + 1
-            counts["groups"] += 1
-            counts["members"] += len(hosted.group.members)
-            counts["offsets"] += len(hosted.offsets)
-        return counts
+            by_state[hosted.group.state.name.lower()] += 1
+            members += len(hosted.group.members)
+            offsets += len(hosted.offsets)
+        return GroupCounts(dict(by_state), members, offsets)
 
     def on_topics_deleted(self, names: Iterable[str]) -> Promise[int]:
         """Forget offsets of topics that are gone; a promise of how many."""

@@ -45,7 +45,7 @@ def test_a_producer_that_recovers_gets_a_fresh_id(version: int) -> None:
 def test_transactional_ids_are_not_served_yet(version: int) -> None:
     _, client = dialogue()
     for name, error in (
-        ("tx", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ("tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ("", ErrorCode.INVALID_REQUEST),
     ):
         request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000)
