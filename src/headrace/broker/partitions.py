@@ -52,6 +52,9 @@ class Partitions:
         self._directory_of: dict[Partition, LogDirectory] = {}
         self._damaged: dict[tuple[TopicKey, int], str] = {}
         """Partitions whose log can't be opened, by id and by name, with the topic's name."""
+        self._lost_directories: set[bytes] = set()
+        self._missed_directories: set[bytes] = set()
+        self._has_loaded = False
         self.storage_error_count = 0
         for directory in self._directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
@@ -103,11 +106,41 @@ class Partitions:
                 topic = image.topics_by_name.get(record.resource_name)
                 if topic is not None:
                     changed.add(topic.topic_id)
+        self._lost_directories = self._find_lost_directories(image)
         for topic_id in changed:
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
                 self._follow_topic(image, topic)
+        self._sync_new()
+        self._has_loaded = True
         return gone
+
+    def _find_lost_directories(self, image: ClusterImage) -> set[bytes]:
+        """Directories that this node had when it registered last, and has no more.
+
+        Their partitions must not come back as empty ones: a disk that is not mounted would
+        lose its data without a word. Live metadata changes nothing here: this node has
+        registered what it has.
+        """
+        registered = image.brokers.get(self._node_id)
+        if registered is None:
+            return set()
+        return set(registered.log_dirs) - {d.directory_id for d in self._directories}
+
+    @property
+    def directory_ids(self) -> list[bytes]:
+        """What to register: the directories there are, and those whose partitions are missed."""
+        ids = [
+            directory.directory_id for directory in self._directories if any(directory.directory_id)
+        ]
+        return ids + sorted(self._missed_directories)
+
+    def _sync_new(self) -> None:
+        for directory in self._directories:
+            try:
+                directory.sync_new()
+            except StorageError as error:
+                self._on_storage_error(directory.path, error)
 
     def refresh_configs(self, image: ClusterImage) -> None:
         """A broker default changed: every topic may have a new effective configuration."""
@@ -132,13 +165,21 @@ class Partitions:
 
     def _open(self, topic: TopicImage, index: int, leader_epoch: int, config: TopicConfig) -> None:
         directory = self._directory_for(topic.name, index)
+        if directory is None:
+            self._missed_directories |= self._lost_directories
+            self._on_damage(topic, index)
+            self._log.error(
+                "partition_missing",
+                partition=f"{topic.name}-{index}",
+                reason="a log directory of this node is gone, failed or empty",
+            )
+            return
         try:
             log = directory.open_partition(
                 topic.name, index, topic.topic_id, self._log_config(config)
             )
         except StorageError as error:
-            self._damaged[topic.topic_id, index] = topic.name
-            self._damaged[topic.name, index] = topic.name
+            self._on_damage(topic, index)
             self._on_storage_error(f"{topic.name}-{index}", error)
             return
         partition = Partition(topic.name, index, topic.topic_id, log, config, leader_epoch)
@@ -147,6 +188,10 @@ class Partitions:
         self.by_id.setdefault(topic.topic_id, {})[index] = partition
         self._directory_of[partition] = directory
         self._report_recovery(partition)
+
+    def _on_damage(self, topic: TopicImage, index: int) -> None:
+        self._damaged[topic.topic_id, index] = topic.name
+        self._damaged[topic.name, index] = topic.name
 
     def _report_recovery(self, partition: Partition) -> None:
         recovered = partition.log.recovered
@@ -159,11 +204,16 @@ class Partitions:
                 log_end_offset=recovered.log_end_offset,
             )
 
-    def _directory_for(self, topic: str, index: int) -> LogDirectory:
-        """Where it is already, else the directory in service with the fewest partitions."""
+    def _directory_for(self, topic: str, index: int) -> LogDirectory | None:
+        """Where it is already, else the directory in service with the fewest partitions.
+
+        None where it may be in a directory that is not here.
+        """
         for directory in self._directories:
             if directory.has_partition(topic, index):
                 return directory
+        if self._lost_directories and not self._has_loaded:
+            return None
         in_service = [d for d in self._directories if d.failure is None] or self._directories
         counts = {directory.path: 0 for directory in in_service}
         for directory in self._directory_of.values():

@@ -86,6 +86,7 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As of the last checkpoint."""
         self._doomed: list[tuple[int, str]] = []
+        self._new: list[PartitionLog] = []
         self._written: dict[str, tuple[dict[TopicPartition, int], bool]] = {}
         """What each checkpoint file holds, and whether it was synced."""
 
@@ -242,7 +243,29 @@ class LogDirectory:
         log.before_cut = self.checkpoint_recovery_points
         self.damaged.pop(key, None)
         self.logs[key] = log
+        if is_new:
+            self._new.append(log)
+        log.release_files()
         return log
+
+    def sync_new(self) -> None:
+        """Make new partitions' ids durable, before anything is appended to them.
+
+        A folder that lost its id in a power cut could be taken for another topic's.
+        """
+        new, self._new = self._new, []
+        if not new or self.failure is not None:
+            return
+        try:
+            files = [
+                self._storage.open(f"{log.path}/{checkpoints.PARTITION_METADATA}") for log in new
+            ]
+            self._storage.sync_together(files, [log.path for log in new] + [self.path])
+        except StorageError as error:
+            self.fail(error)
+            raise
+        for file in files:
+            file.close()
 
     def _move_stray(self, path: str, topic_id: bytes) -> None:
         """A folder of another topic of this name: that topic is gone, its data is kept aside."""

@@ -240,7 +240,7 @@ class PartitionLog(LogWriter):
                 with self.failing():
                     self._close()
         finally:
-            self._release()
+            self.release_files()
 
     def _close(self) -> None:
         self.commit()
@@ -252,8 +252,8 @@ class PartitionLog(LogWriter):
         """The log is to be deleted: forget what is staged, write nothing more."""
         self.on_failure = None
         self.fail(StorageError(self.path, "deleted"))
-        self._release()
+        self.release_files()
 
-    def _release(self) -> None:
+    def release_files(self) -> None:
         for segment in self.segments:
             segment.release()

@@ -61,7 +61,7 @@ class AssembledBroker:
                 for name, (host, port) in advertised.items()
             ],
             rack=self.broker.config["broker.rack"],
-            log_dirs=[directory.directory_id for directory in self.directories],
+            log_dirs=self.broker.partitions.directory_ids,
         )
         unclean = not all(directory.was_clean for directory in self.directories)
         return self.controller.start(registration, unclean=unclean).map(self._on_registered)

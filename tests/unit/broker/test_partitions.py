@@ -151,11 +151,6 @@ def test_offsets_of_a_deleted_partition_are_not_the_new_ones() -> None:
     assert values_of(client.fetch("t", 0, 0)) == ["new"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="partition.metadata is not synced before data is: without it a folder of another topic "
-    "is taken for the new one's",
-)
 def test_data_of_a_deleted_topic_is_never_the_new_ones() -> None:
     """1. A topic's data is synced, its id is not; 2. it is deleted, the disk refuses the rename,
     the power fails and the id is lost; 3. the topic is made anew and finds a folder of its name."""
@@ -476,3 +471,48 @@ def test_checkpoints_say_where_logs_are() -> None:
     assert text.splitlines()[0] == "0"
     assert "t 1 3" in text.splitlines()
     assert "t 0 0" in text.splitlines()
+
+
+# -- directories that are gone -------------------------------------------------------------------
+
+
+def test_an_emptied_directory_does_not_bring_its_partitions_back_empty() -> None:
+    """A disk that was not mounted: what it held is offline, the rest serves, new topics too."""
+    broker, client = dialogue("t", 4, flags={"log_dirs": "/a,/b"})
+    for index in range(4):
+        client.produce("t", index, batch(f"{index}"))
+    folders = {index: folder_of(broker, f"t-{index}") for index in range(4)}
+    broker.stop()
+    broker.disk.remove_directory("/b")
+    for _ in range(2):  # the loss is not forgotten by a restart
+        broker.start()
+        client = Client(broker)
+        for index, folder in folders.items():
+            answer = client.fetch("t", index, 0)
+            if folder.startswith("/b/"):
+                assert answer.error_code == OFFLINE
+                assert client.produce("t", index, batch("x")).error_code == OFFLINE
+            else:
+                assert values_of(answer) == [f"{index}"]
+        assert any("event=partition_missing" in line for line in broker.events)
+        broker.stop()
+    broker.start()
+    client = Client(broker)
+    broker.create_topic("new", 2)
+    assert client.produce("new", 1, batch("y")).error_code == 0
+    delete_topic(client, "t")
+    broker.create_topic("t", 4)
+    assert [client.produce("t", index, batch("z")).base_offset for index in range(4)] == [0] * 4
+
+
+def test_a_clean_start_of_many_partitions_scans_nothing_and_keeps_no_file_open() -> None:
+    broker, client = dialogue("t", 200)
+    for index in range(0, 200, 10):
+        client.produce("t", index, batch("a", "b"))
+    client = restarted(broker, "stop")
+    logs = [partition.log for partition in broker.broker.partitions.all()]
+    assert len(logs) == 200
+    assert sum(log.recovered.scanned_bytes for log in logs) == 0
+    assert logs[0].files.open_count == 1, "the metadata log alone"
+    assert values_of(client.fetch("t", 10, 0)) == ["a", "b"]
+    assert logs[0].files.open_count == 2
