@@ -28,7 +28,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
-# What kafka-server-start.sh gives a broker, with the guide's heap of 1 GiB.
+# What kafka-server-start.sh gives a broker, with a heap of 1 GiB.
 JVM_FLAGS = (
     "-server",
     "-XX:+UseG1GC",

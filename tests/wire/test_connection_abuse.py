@@ -1,8 +1,8 @@
-"""Peers that misuse connections rather than bytes (guide: reliability, connection abuse).
+"""Peers that misuse connections rather than bytes.
 
 Each test abuses the broker and asks at the same time whether a good client is served, then
-whether sockets and threads are back where they were. Sizes are below the guide's where two cores
-and a test's patience ask for it; the bench has the 2 000 connections.
+whether sockets and threads are back where they were. Counts are as large as two cores
+and a test's patience allow; the bench has the 2 000 connections.
 """
 
 import contextlib

@@ -190,6 +190,11 @@ def _dynamic_values(raw: Mapping[str, str]) -> dict[str, Any]:
 
 def _check_together(values: Mapping[str, Any]) -> None:
     """Rules that bind two keys, and texts with an inner form."""
+    if values["authorizer.class.name"]:
+        raise ConfigError(
+            "authorizer.class.name",
+            "nothing is authorized yet: with an authorizer named here people would rely on it",
+        )
     names = [parse_listener("listeners", text)[0] for text in values["listeners"]]
     if not names:
         raise ConfigError("listeners", "listeners must name at least one address")

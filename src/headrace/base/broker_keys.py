@@ -107,10 +107,12 @@ _NETWORK = (
     _key("connections.max.idle.ms", _L, 600_000, _MEDIUM,
          "A connection without a request for so long is closed; 0 or less closes none."),
     _key("max.connections", _I, INT_MAX, _MEDIUM, "Connections in all.", _ZERO_UP, _CLUSTER),
+    _key("authorizer.class.name", _S, "", _LOW,
+         "Must be empty: requests are not authorized yet, and a name here would be relied on."),
     _key("headrace.log.level", _S, "info", _MEDIUM, "The least important events that are logged.",
          OneOf(("debug", "info", "warning", "error"))),
     _key("headrace.metrics.listener", _S, None, _MEDIUM,
-         "host:port for /metrics and /health over HTTP; unset serves none."),
+         "host:port for /metrics and /health over HTTP; a free port of loopback if unset."),
 )
 
 _LOG = (
@@ -368,7 +370,6 @@ _IDLE = (
     _idle("metadata.max.idle.interval.ms", _I, 500, _ZERO_UP),
     _idle("auto.leader.rebalance.enable", _B, True),
     _idle("leader.imbalance.check.interval.seconds", _L, 300, _ONE_UP),
-    _idle("authorizer.class.name", _S, ""),
     _idle("cordoned.log.dirs", _LIST, (), None, _BROKER),
     _idle("early.start.listeners", _LIST, None),
     _idle("log.cleaner.io.buffer.size", _I, 524_288, _ZERO_UP, _CLUSTER),

@@ -3,7 +3,7 @@
 Owns: `decide_create_topics`, `decide_delete_topics`. Pure: they read the image and return records
 and the response; `ClusterImage.replay` changes it.
 Must not know: logs, waiting, who leads.
-Spec: Kafka's ReplicationControlManager for codes; guide's table of bad input.
+Spec: Kafka's ReplicationControlManager for codes.
 
 Invariants: a topic of a response without an error has all its records in the decision, one with an
 error has none; a decision never makes more than PARTITIONS_PER_REQUEST_MAX partitions.

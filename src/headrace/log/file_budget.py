@@ -13,7 +13,6 @@ spared once. The hot path pays one attribute for that.
 Invariant: at most `limit` files and `INDEXES_MAX` loaded indexes are held.
 """
 
-from collections import deque
 from typing import Protocol
 
 from headrace.base.errors import StorageError
@@ -49,7 +48,9 @@ class LazyFile:
 
     def release(self) -> None:
         """Forget the file; it closes when no region holds it any more."""
-        self.file = None
+        if self.file is not None:
+            self.file = None
+            self._budget.on_released(self)
 
 
 class FileBudget:
@@ -57,13 +58,14 @@ class FileBudget:
         assert limit > 0
         self.storage = storage
         self._limit = limit
-        self._open: deque[LazyFile] = deque()
+        self._open: dict[LazyFile, None] = {}
+        """In the order in which the hand meets them."""
         self._indexed: dict[IndexOwner, None] = {}
         """In the order in which they loaded last."""
 
     @property
     def open_count(self) -> int:
-        return sum(lazy.file is not None for lazy in self._open)
+        return len(self._open)
 
     def open(self, lazy: LazyFile, *, create: bool = False) -> File:
         self._make_room()
@@ -72,8 +74,11 @@ class FileBudget:
         except FileNotFoundError as error:
             raise StorageError(lazy.path, error) from error
         lazy.used = True
-        self._open.append(lazy)
+        self._open[lazy] = None
         return file
+
+    def on_released(self, lazy: LazyFile) -> None:
+        self._open.pop(lazy, None)
 
     def on_indexes_loaded(self, owner: IndexOwner) -> None:
         """The owner loaded its indexes from files; who did so longest ago lets its own go."""
@@ -87,11 +92,10 @@ class FileBudget:
     def _make_room(self) -> None:
         # Each file is spared at most once a turn, so the loop ends.
         while len(self._open) >= self._limit:
-            lazy = self._open.popleft()
-            if lazy.file is None:
-                continue
+            lazy = next(iter(self._open))
+            del self._open[lazy]
             if lazy.used:
                 lazy.used = False
-                self._open.append(lazy)
+                self._open[lazy] = None
             else:
                 lazy.file = None

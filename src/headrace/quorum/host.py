@@ -2,7 +2,7 @@
 
 Owns: the leading state, the order of decisions, the group commit, and when an answer may leave.
 Must not know: what the records mean (a codec and a state are handed in), topics, sockets.
-Spec: the guide's "decide, then replay"; a batch is one decision, so that a torn tail takes a
+Decide, then replay: a batch is one decision, so that a torn tail takes a
 decision whole or not at all.
 
 Story of a decision:

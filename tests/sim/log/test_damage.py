@@ -1,4 +1,4 @@
-"""Damage to every kind of file: bit flips, cuts, junk, missing files (B1 to B4 of the guide).
+"""Damage to every kind of file: bit flips, cuts, junk, missing files.
 
 One rule for all: either the log refuses with the file's name, or it serves a prefix of what was
 written, byte for byte, that reaches at least to the recovery point. Never anything else.
