@@ -17,7 +17,7 @@ from headrace.cli.target import open_cluster
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import ConsumedRecord, Consumer, start_positions
 from headrace.client.group_consumer import GroupConsumer
-from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
+from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, committed, list_offsets
 
 POLL_MS = 500
 
@@ -26,33 +26,42 @@ def register(app: typer.Typer) -> None:
     app.command("consume")(consume)
 
 
+From = Annotated[
+    str | None,
+    typer.Option("--from", "-f", metavar="WHERE", help=f"{FORMS}. Default: beginning."),
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", "-g", help="Read as a member of this group and commit offsets."),
+]
+Partitions = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", help="Only this one; may be repeated.")
+]
+Maximum = Annotated[
+    int | None, typer.Option("--max", "-n", metavar="N", min=0, help="End after N records.")
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="End when nothing came for so long."),
+]
+UntilEnd = Annotated[
+    bool, typer.Option("--until-end", "-e", help="End where the topic ended at the start.")
+]
+KeySeparator = Annotated[
+    str | None,
+    typer.Option("--key-separator", "-K", metavar="SEP", help="Print KEY SEP VALUE."),
+]
+
+
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
-    start: Annotated[
-        str | None,
-        typer.Option("--from", "-f", metavar="WHERE", help=f"{FORMS}. Default: beginning."),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option("--group", "-g", help="Read as a member of this group and commit offsets."),
-    ] = None,
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", help="Only this one; may be repeated.")
-    ] = None,
-    maximum: Annotated[
-        int | None, typer.Option("--max", "-n", metavar="N", min=0, help="End after N records.")
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="End when nothing came for so long."),
-    ] = None,
-    until_end: Annotated[
-        bool, typer.Option("--until-end", "-e", help="End where the topic ended at the start.")
-    ] = False,
-    key_separator: Annotated[
-        str | None,
-        typer.Option("--key-separator", "-K", metavar="SEP", help="Print KEY SEP VALUE."),
-    ] = None,
+    start: From = None,
+    group: Group = None,
+    partition: Partitions = None,
+    maximum: Maximum = None,
+    timeout: Timeout = None,
+    until_end: UntilEnd = False,
+    key_separator: KeySeparator = None,
     bootstrap_servers: BootstrapServers = None,
     data: Data = None,
     as_json: Json = False,
@@ -69,10 +78,10 @@ def consume(
       headrace consume events --from 2026-01-31T12:00:00Z --max 10
       headrace consume events --group readers --timeout 5
     """
-    if group is not None and partition:
-        raise UsageError("--partition and --group exclude each other: a group assigns partitions")
     begin = None if start is None else parse_start(start, int(time.time() * 1000))
-    with open_cluster(bootstrap_servers, data) as cluster:
+    if group is not None:
+        _check_group_flags(group, begin, partition)
+    with open_cluster(bootstrap_servers, data, timeout_s=timeout) as cluster:
         if group is not None:
             reader: Consumer | GroupConsumer = _group_reader(cluster, group, topic, begin)
         else:
@@ -90,23 +99,43 @@ def consume(
                 reader.close()
 
 
+def _check_group_flags(group: str, begin: Start | None, partition: list[int] | None) -> None:
+    if partition:
+        raise UsageError("--partition and --group exclude each other: a group assigns partitions")
+    if begin not in (None, BEGINNING, END):
+        raise UsageError(
+            "with --group, --from is beginning or end and counts only where nothing is "
+            f"committed; `headrace group reset {group}` moves a group elsewhere"
+        )
+
+
 def _plain_reader(
     cluster: Cluster, topic: str, begin: Start, partition: list[int] | None
 ) -> Consumer:
     where = _partitions(cluster, topic, partition)
     positions = start_positions(cluster, where, begin.value, is_offset=begin.is_offset)
-    # An offset that was asked for must be there. A beginning may be deleted before it is read.
-    reset = None if begin.is_offset else EARLIEST_TIMESTAMP
-    return Consumer(cluster, positions, reset=reset)
+    if begin.is_offset:
+        _note_moved_starts(positions, begin.value)
+    # A first record may be deleted before it is read.
+    return Consumer(cluster, positions, reset=EARLIEST_TIMESTAMP)
+
+
+def _note_moved_starts(positions: dict[tuple[str, int], int], asked: int) -> None:
+    for (topic, index), offset in positions.items():
+        if offset > asked:
+            say(f"{topic}-{index} begins at offset {offset}: what was before it is deleted")
+        elif offset < asked:
+            say(f"{topic}-{index} ends at offset {offset}, before {asked}: reading from its end")
 
 
 def _group_reader(cluster: Cluster, group: str, topic: str, begin: Start | None) -> GroupConsumer:
-    if begin is not None and begin not in (BEGINNING, END):
-        raise UsageError(
-            "with --group, --from is beginning or end and counts only where nothing is "
-            f"committed; `headrace group reset {group}` moves a group elsewhere"
+    where = _partitions(cluster, topic, None)
+    if begin is not None and committed(cluster, group, where):
+        word = "end" if begin == END else "beginning"
+        say(
+            f"group {group} goes on where it was: --from counts only where nothing is committed; "
+            f"`headrace group reset {group} --topic {topic} --to {word}` moves it"
         )
-    cluster.topic(topic)
     return GroupConsumer(cluster, group, [topic], reset=(begin or BEGINNING).value)
 
 

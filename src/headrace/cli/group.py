@@ -8,18 +8,17 @@ import typer
 from headrace.base.errors import UsageError
 from headrace.cli.app import BootstrapServers, Data, Json, group
 from headrace.cli.output import print_json, print_table, say
-from headrace.cli.start import FORMS, Start, parse_start
+from headrace.cli.start import FORMS, parse_start
 from headrace.cli.target import open_cluster
 from headrace.client import admin
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import TopicPartition, start_positions
 from headrace.client.errors import ClientError
 from headrace.client.offsets import (
-    EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     commit,
     committed,
-    list_offsets,
+    list_readable_offsets,
 )
 
 commands = group("group", "List, describe, reset and delete consumer groups.")
@@ -152,9 +151,11 @@ def reset(
             raise UsageError(
                 f"group {group_id} has committed nothing: say what to set with --topic"
             )
-        after = _clamped(cluster, targets, start)
+        after = start_positions(cluster, targets, start.value, is_offset=start.is_offset)
         if not dry_run:
             commit(cluster, group_id, after)
+    if start.is_offset:
+        _note_clamped(after, start.value)
     changes = [
         {"topic": name, "partition": index, "before": before.get((name, index)), "after": offset}
         for (name, index), offset in sorted(after.items())
@@ -223,7 +224,7 @@ def _partitions(cluster: Cluster, described: admin.GroupDescription) -> list[dic
 
 
 def _ends(cluster: Cluster, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ends of the partitions that still exist: offsets may outlive their topic."""
+    """Ends of the partitions that exist and are whole: offsets may outlive their topic."""
     names = sorted({topic for topic, _ in wanted})
     cluster.refresh(names)
     alive = [
@@ -231,7 +232,7 @@ def _ends(cluster: Cluster, wanted: list[TopicPartition]) -> dict[TopicPartition
         for topic, index in wanted
         if topic in cluster.topics and index in cluster.topics[topic].available
     ]
-    return list_offsets(cluster, alive, LATEST_TIMESTAMP) if alive else {}
+    return list_readable_offsets(cluster, alive, LATEST_TIMESTAMP)[0] if alive else {}
 
 
 def _targets(cluster: Cluster, wanted: list[str]) -> list[TopicPartition]:
@@ -248,11 +249,9 @@ def _targets(cluster: Cluster, wanted: list[str]) -> list[TopicPartition]:
     return targets
 
 
-def _clamped(
-    cluster: Cluster, targets: list[TopicPartition], start: Start
-) -> dict[TopicPartition, int]:
-    """The new offsets, kept within what each log holds."""
-    wanted = start_positions(cluster, targets, start.value, is_offset=start.is_offset)
-    begins = list_offsets(cluster, targets, EARLIEST_TIMESTAMP)
-    ends = list_offsets(cluster, targets, LATEST_TIMESTAMP)
-    return {where: max(begins[where], min(offset, ends[where])) for where, offset in wanted.items()}
+def _note_clamped(after: dict[TopicPartition, int], asked: int) -> None:
+    """A group stands within what a log holds: say where that is not the offset asked for."""
+    for (topic, index), offset in sorted(after.items()):
+        if offset != asked:
+            edge = "ends" if offset < asked else "begins"
+            say(f"{topic}-{index} {edge} at offset {offset}: {offset} instead of {asked}")

@@ -10,6 +10,7 @@ line: {"ready": …} when every node answers, or {"error": "…"} with the reaso
 import contextlib
 import json
 import os
+import random
 import select
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.base.broker_keys import BROKER_CONFIG
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Json, Settings
 from headrace.cli.output import print_json, print_table, progress, say
@@ -27,6 +29,7 @@ from headrace.cli.target import DEFAULT_DATA
 from headrace.node.local import Options, Supervisor
 from headrace.node.local_control import command
 from headrace.node.local_files import Layout, holder_of, read_json
+from headrace.node.local_plan import plan_nodes
 from headrace.node.local_process import answers, stop_leftovers
 
 DETACH_TIMEOUT_S = 58.0
@@ -76,12 +79,20 @@ def up(
     """
     parsed = parse_settings(settings)
     options = Options(data, brokers, ports, parsed, restart=not no_restart)
+    _refuse_early(options)
     if detach:
         _detach(options, as_json=as_json)
     elif ready_descriptor is None:
         _run_in_foreground(options, as_json=as_json)
     else:
         _run_detached(options, ready_descriptor)
+
+
+def _refuse_early(options: Options) -> None:
+    """What is refused leaves nothing behind: a directory without a cluster is not made into one."""
+    BROKER_CONFIG.parse_given(options.settings)
+    if not Layout(options.directory).ports.exists():
+        plan_nodes(options.brokers, options.base_port, {}, random.Random())
 
 
 def _run_in_foreground(options: Options, *, as_json: bool) -> None:

@@ -5,7 +5,8 @@
 
 Bytes that are not UTF-8 are {"base64": "…"}. On the way in every field but one of `key`
 and `value` may be missing, headers may be a plain object, and a value that is neither text
-nor base64 is sent as its own JSON text. `topic` and `offset` are taken from the cluster.
+nor base64 is sent as its own JSON text. `topic` and `offset` are taken from the cluster. A
+field that is none of these is refused: it is a slip of the pen, or data that would be lost.
 """
 
 import base64
@@ -14,10 +15,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.base.errors import UsageError
+from headrace.base.errors import HeadraceError
 from headrace.client.consumer import ConsumedRecord
 
 Headers = list[tuple[str, bytes | None]]
+
+FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+class BadRecord(HeadraceError):
+    """A text that is no record: data, not usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +65,15 @@ def parse_record(line: str) -> ParsedRecord:
     try:
         fields = json.loads(line)
     except ValueError as error:
-        raise UsageError(f"not JSON: {error}") from error
+        raise BadRecord(f"not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise UsageError('a record is a JSON object such as {"key": "k", "value": "v"}')
+        raise BadRecord('a record is a JSON object such as {"key": "k", "value": "v"}')
+    unknown = [name for name in fields if name not in FIELDS]
+    if unknown:
+        names = ", ".join(f'"{name}"' for name in unknown)
+        raise BadRecord(f"unknown field {names}: a record has {', '.join(FIELDS)}")
     if "key" not in fields and "value" not in fields:
-        raise UsageError('a record needs "value" or "key"')
+        raise BadRecord('a record needs "value" or "key"')
     return ParsedRecord(
         key=json_to_bytes(fields.get("key")),
         value=json_to_bytes(fields.get("value")),
@@ -81,7 +92,7 @@ def json_to_bytes(value: Any) -> bytes | None:
         try:
             return base64.b64decode(value["base64"], validate=True)
         except (binascii.Error, TypeError, ValueError) as error:
-            raise UsageError(f"bad base64: {error}") from error
+            raise BadRecord(f"bad base64: {error}") from error
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
@@ -94,10 +105,10 @@ def _parse_headers(value: Any) -> Headers:
         parsed: Headers = []
         for each in value:
             if not isinstance(each, dict) or not isinstance(each.get("key"), str):
-                raise UsageError('a header is {"key": "name", "value": "…"}')
+                raise BadRecord('a header is {"key": "name", "value": "…"}')
             parsed.append((each["key"], json_to_bytes(each.get("value"))))
         return parsed
-    raise UsageError('"headers" is a list of {"key": "name", "value": "…"}')
+    raise BadRecord('"headers" is a list of {"key": "name", "value": "…"}')
 
 
 def _parse_integer(fields: dict[str, Any], name: str) -> int | None:
@@ -105,5 +116,5 @@ def _parse_integer(fields: dict[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise UsageError(f'"{name}" is a whole number, not {value!r}')
+        raise BadRecord(f'"{name}" is a whole number, not {value!r}')
     return value

@@ -1,20 +1,27 @@
 """Which cluster a command talks to: by flag, by directory, by environment.
 
-Must not know: typer. Wrong values are `UsageError`, with the sentence people see.
+Must not know: typer. Wrong values are `UsageError`, with the sentence people see; a cluster
+that is not up, or does not answer in time, is a failure.
 """
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.base.errors import UsageError
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.cli.output import say
 from headrace.client.cluster import Cluster
 
 DEFAULT_DATA = "headrace-data"
 """The directory of `headrace up` without `--data`, below the current one."""
 
 BOOTSTRAP_VARIABLE = "HEADRACE_BOOTSTRAP_SERVERS"
+
+PATIENCE_MS = 10_000
+"""How long a command tries what fails: people wait for it."""
 
 
 def bootstrap_of(bootstrap_servers: str | None, data: str | None) -> str:
@@ -36,8 +43,20 @@ def bootstrap_of(bootstrap_servers: str | None, data: str | None) -> str:
     )
 
 
-def open_cluster(bootstrap_servers: str | None, data: str | None) -> Cluster:
-    return Cluster(bootstrap_of(bootstrap_servers, data))
+@contextmanager
+def open_cluster(
+    bootstrap_servers: str | None, data: str | None, *, timeout_s: float | None = None
+) -> Iterator[Cluster]:
+    """The cluster, once it answers. `timeout_s` is how long to wait for that."""
+    servers = bootstrap_of(bootstrap_servers, data)
+    timeout_ms = PATIENCE_MS if timeout_s is None else int(timeout_s * 1000)
+    with Cluster(
+        servers,
+        retry_timeout_ms=max(PATIENCE_MS, timeout_ms),
+        on_trouble=lambda _: say(f"still trying {servers} …"),
+    ) as cluster:
+        cluster.reach(timeout_ms=timeout_ms)
+        yield cluster
 
 
 def _bootstrap_in(data: Path) -> str:
@@ -48,7 +67,7 @@ def _bootstrap_in(data: Path) -> str:
     alone = read_json(data / "broker.json")
     if alone is not None:
         return str(alone["listen"])
-    raise UsageError(
+    raise HeadraceError(
         f"no cluster is up in {data}: there is no {data / 'cluster.json'}; "
         f"start one with `headrace up --data {data}`"
     )

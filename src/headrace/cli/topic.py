@@ -11,14 +11,22 @@ from headrace.cli.output import print_json, print_table, say
 from headrace.cli.settings import parse_settings
 from headrace.cli.target import open_cluster
 from headrace.client import admin
-from headrace.client.cluster import Cluster, Topic, UnknownTopic
-from headrace.client.errors import ServerError
-from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
+from headrace.client.cluster import Cluster, Topic
+from headrace.client.errors import ClientError, ServerError
+from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_readable_offsets
 from headrace.wire.kafka.errors import ErrorCode
 
 commands = group("topic", "Create, list, describe, alter and delete topics.")
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+
+Partitions = Annotated[
+    int, typer.Option("--partitions", "-p", help="How many; default: num.partitions.")
+]
+ReplicationFactor = Annotated[
+    int, typer.Option("--replication-factor", "-r", help="Default: default.replication.factor.")
+]
+IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="Fine if it is there already.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,17 +36,10 @@ def register(app: typer.Typer) -> None:
 @commands.command("create")
 def create(
     name: Name,
-    partitions: Annotated[
-        int, typer.Option("--partitions", "-p", help="How many; default: num.partitions.")
-    ] = -1,
-    replication_factor: Annotated[
-        int,
-        typer.Option("--replication-factor", "-r", help="Default: default.replication.factor."),
-    ] = -1,
+    partitions: Partitions = -1,
+    replication_factor: ReplicationFactor = -1,
     settings: Settings = None,
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Fine if it is there already.")
-    ] = False,
+    if_not_exists: IfNotExists = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check.")] = False,
     bootstrap_servers: BootstrapServers = None,
     data: Data = None,
@@ -68,17 +69,20 @@ def create(
             if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise
             created = False
-        if dry_run:
-            described: dict[str, Any] = {"name": name, "valid": True}
-        else:
-            described = {**_summary(cluster.topic(name)), "created": created}
-    if as_json:
-        print_json(described)
-    elif dry_run:
-        say(f"topic {name} could be created")
+        summary = {"name": name, "valid": True} if dry_run else _summary(cluster.topic(name))
+    if dry_run:
+        _tell(summary, f"topic {name} could be created", as_json=as_json)
     else:
-        count = described["partitions"]
-        say(f"topic {name} {'created' if created else 'was there'}: {count} partition(s)")
+        what = "created" if created else "was there"
+        sentence = f"topic {name} {what}: {summary['partitions']} partition(s)"
+        _tell({**summary, "created": created}, sentence, as_json=as_json)
+
+
+def _tell(value: dict[str, Any], sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(value)
+    else:
+        say(sentence)
 
 
 @commands.command("list")
@@ -145,10 +149,7 @@ def describe(
     keys = ("partition", "leader", "leader_epoch", "replicas", "isr", "begin", "end")
     print_table(
         columns,
-        [
-            [",".join(map(str, each[k])) if isinstance(each[k], list) else each[k] for k in keys]
-            for each in partitions
-        ],
+        [[_cell(each[k]) for k in keys] for each in partitions],
     )
     if shown:
         print_table(
@@ -189,10 +190,8 @@ def alter(
             admin.alter_topic_configs(cluster, name, changes, unset or ())
         if partitions is not None:
             admin.create_partitions(cluster, name, partitions)
-    if as_json:
-        print_json({"name": name, "set": changes, "unset": unset or [], "partitions": partitions})
-    else:
-        say(f"topic {name} altered")
+    altered = {"name": name, "set": changes, "unset": unset or [], "partitions": partitions}
+    _tell(altered, f"topic {name} altered", as_json=as_json)
 
 
 @commands.command("delete")
@@ -221,13 +220,20 @@ def delete(
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
                 if not if_exists:
-                    raise UnknownTopic(name) from error
+                    raise ClientError(
+                        f"there is no topic {name!r} to delete; "
+                        "`headrace topic list` shows what is there"
+                    ) from error
                 continue
             deleted.append(name)
-    if as_json:
-        print_json({"deleted": deleted})
-    else:
-        say(f"deleted: {', '.join(deleted) or 'nothing'}")
+    _tell({"deleted": deleted}, f"deleted: {', '.join(deleted) or 'nothing'}", as_json=as_json)
+
+
+def _cell(value: int | list[int] | None) -> str:
+    """Of a partition's row: only an offset can be missing, and then nobody could be asked."""
+    if value is None:
+        return "offline"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _summary(topic: Topic) -> dict[str, Any]:
@@ -242,9 +248,12 @@ def _summary(topic: Topic) -> dict[str, Any]:
 
 
 def _partitions(cluster: Cluster, topic: Topic) -> list[dict[str, Any]]:
+    leaderless = {partition.index for partition in topic.partitions} - set(topic.available)
     reachable = [(topic.name, index) for index in topic.available]
-    begins = list_offsets(cluster, reachable, EARLIEST_TIMESTAMP)
-    ends = list_offsets(cluster, reachable, LATEST_TIMESTAMP)
+    begins, no_begins = list_readable_offsets(cluster, reachable, EARLIEST_TIMESTAMP)
+    ends, no_ends = list_readable_offsets(cluster, reachable, LATEST_TIMESTAMP)
+    errors = dict.fromkeys(leaderless, ErrorCode.LEADER_NOT_AVAILABLE.name)
+    errors |= {index: error.name for (_, index), error in {**no_begins, **no_ends}.items()}
     return [
         {
             "partition": partition.index,
@@ -254,6 +263,7 @@ def _partitions(cluster: Cluster, topic: Topic) -> list[dict[str, Any]]:
             "isr": list(partition.isr),
             "begin": begins.get((topic.name, partition.index)),
             "end": ends.get((topic.name, partition.index)),
+            "error": errors.get(partition.index),
         }
         for partition in topic.partitions
     ]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,8 @@ def test_every_command_has_examples(words: list[str], capsys: pytest.CaptureFixt
         ["consume", "t", "-g", "g", "-p", "0", "-b", "127.0.0.1:1"],
         ["produce", "t", "-z", "rar"],
         ["produce", "t", "-H", "x", "-b", "127.0.0.1:1"],
+        ["consume", "t", "-g", "g", "-f", "7", "-b", "127.0.0.1:1"],
+        ["produce", "t", "-K", "", "-b", "127.0.0.1:1"],
         ["broker"],
         ["broker", "--data", "d", "--set", "x"],
         ["up", "--brokers", "many"],
@@ -77,6 +80,32 @@ def test_every_command_has_examples(words: list[str], capsys: pytest.CaptureFixt
 def test_wrong_usage_is_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_quietly(words) == 2
     assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("detach", [[], ["--detach"]], ids=["", "detached"])
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--brokers", "3"], "come with replication"),
+        (["--ports", "65500"], "65535"),
+        (["--set", "log.retention.hour=1"], "did you mean log.retention.hours?"),
+    ],
+    ids=str,
+)
+def test_a_refused_up_leaves_nothing_behind(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    reason: str,
+    detach: list[str],
+) -> None:
+    data = tmp_path / "new"
+    assert run(["up", "--data", str(data), *words, *detach]) == 2
+    assert reason in capsys.readouterr().err
+    assert not data.exists()
+    data.mkdir()
+    assert run(["up", "--data", str(data), *words, *detach]) == 2
+    assert list(data.iterdir()) == []
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

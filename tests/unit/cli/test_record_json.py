@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.base.errors import UsageError
-from headrace.cli.record_json import bytes_to_json, json_to_bytes, parse_record, record_to_json
+from headrace.cli.record_json import (
+    BadRecord,
+    bytes_to_json,
+    json_to_bytes,
+    parse_record,
+    record_to_json,
+)
 from headrace.client.consumer import ConsumedRecord
 
 DATA = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
@@ -46,6 +51,7 @@ def test_headers_may_be_an_object() -> None:
         ("{", "not JSON"),
         ("[1]", "a JSON object"),
         ("{}", '"value" or "key"'),
+        ('{"vlaue": "v", "kye": "k"}', 'unknown field "vlaue", "kye": a record has .*value'),
         ('{"value": {"base64": "!"}}', "bad base64"),
         ('{"value": {"base64": 7}}', "bad base64"),
         ('{"value": "v", "partition": "0"}', "whole number"),
@@ -55,5 +61,5 @@ def test_headers_may_be_an_object() -> None:
     ],
 )
 def test_wrong_records_are_explained(line: str, reason: str) -> None:
-    with pytest.raises(UsageError, match=reason):
+    with pytest.raises(BadRecord, match=reason):
         parse_record(line)

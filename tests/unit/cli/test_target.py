@@ -1,11 +1,13 @@
 """Which cluster a command means."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from headrace.base.errors import UsageError
+from headrace.cli.main import run
 from headrace.cli.settings import parse_settings
 from headrace.cli.target import BOOTSTRAP_VARIABLE, DEFAULT_DATA, bootstrap_of
 
@@ -43,8 +45,6 @@ def test_a_broker_that_runs_alone_is_found(tmp_path: Path) -> None:
 
 
 def test_wrong_directories_are_explained(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no cluster is up"):
-        bootstrap_of(None, str(tmp_path))
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(UsageError, match="can't be read"):
         bootstrap_of(None, str(tmp_path))
@@ -53,6 +53,27 @@ def test_wrong_directories_are_explained(tmp_path: Path) -> None:
         bootstrap_of(None, str(tmp_path))
     with pytest.raises(UsageError, match="not both"):
         bootstrap_of("a:1", str(tmp_path))
+
+
+def test_a_cluster_that_is_not_up_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["topic", "list", "--data", str(tmp_path)]) == 1
+    assert "no cluster is up" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("headrace.client.cluster.TROUBLE_AFTER_MS", 100)
+    monkeypatch.setattr("headrace.cli.target.PATIENCE_MS", 500)
+    for words in (["topic", "list"], ["produce", "t"], ["consume", "t", "--timeout", "0.4"]):
+        started_s = time.monotonic()
+        assert run([*words, "-b", "127.0.0.1:1"]) == 1
+        assert time.monotonic() - started_s < 5
+        said = capsys.readouterr().err
+        assert said.count("still trying 127.0.0.1:1 …") == 1
+        assert f"gave up after {words[-1] if words[0] == 'consume' else 0.5} s" in said
 
 
 def test_settings() -> None:
