@@ -22,6 +22,8 @@ Headers = list[tuple[str, bytes | None]]
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
+INTEGER_MAX = 2**63 - 1
+
 
 class BadRecord(HeadraceError):
     """A text that is no record: data, not usage."""
@@ -64,7 +66,7 @@ def headers_to_json(headers: Headers) -> list[dict[str, Any]]:
 def parse_record(line: str) -> ParsedRecord:
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRecord(f"not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise BadRecord('a record is a JSON object such as {"key": "k", "value": "v"}')
@@ -87,25 +89,34 @@ def json_to_bytes(value: Any) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return value.encode("utf-8")
+        return _encoded(value)
     if isinstance(value, dict) and list(value) == ["base64"]:
         try:
             return base64.b64decode(value["base64"], validate=True)
         except (binascii.Error, TypeError, ValueError) as error:
             raise BadRecord(f"bad base64: {error}") from error
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return _encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        # JSON can spell half a surrogate pair, which is no character.
+        raise BadRecord(f"not text: {error}") from error
 
 
 def _parse_headers(value: Any) -> Headers:
     if value is None:
         return []
     if isinstance(value, dict):
-        return [(name, json_to_bytes(each)) for name, each in value.items()]
+        value = [{"key": name, "value": each} for name, each in value.items()]
     if isinstance(value, list):
         parsed: Headers = []
         for each in value:
             if not isinstance(each, dict) or not isinstance(each.get("key"), str):
                 raise BadRecord('a header is {"key": "name", "value": "…"}')
+            _encoded(each["key"])
             parsed.append((each["key"], json_to_bytes(each.get("value"))))
         return parsed
     raise BadRecord('"headers" is a list of {"key": "name", "value": "…"}')
@@ -117,4 +128,6 @@ def _parse_integer(fields: dict[str, Any], name: str) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise BadRecord(f'"{name}" is a whole number, not {value!r}')
+    if not -1 <= value <= INTEGER_MAX:
+        raise BadRecord(f'"{name}" is out of range: {value}')
     return value

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cli.record_json import (
+    INTEGER_MAX,
     BadRecord,
     bytes_to_json,
     json_to_bytes,
@@ -18,7 +19,12 @@ from headrace.client.consumer import ConsumedRecord
 DATA = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 
 
-@given(DATA, DATA, st.lists(st.tuples(st.text(max_size=5), DATA), max_size=3), st.integers(0))
+@given(
+    DATA,
+    DATA,
+    st.lists(st.tuples(st.text(max_size=5), DATA), max_size=3),
+    st.integers(-1, INTEGER_MAX),
+)
 def test_what_is_printed_can_be_read_back(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], stamp: int
 ) -> None:
@@ -56,6 +62,12 @@ def test_headers_may_be_an_object() -> None:
         ('{"value": {"base64": 7}}', "bad base64"),
         ('{"value": "v", "partition": "0"}', "whole number"),
         ('{"value": "v", "timestamp": true}', "whole number"),
+        ('{"value": "v", "timestamp": 9223372036854775808}', "out of range"),
+        ('{"value": "v", "timestamp": -2}', "out of range"),
+        ('{"value": "\\ud800"}', "not text"),
+        ('{"value": ["\\ud800"]}', "not text"),
+        ('{"value": "v", "headers": {"\\ud800": "1"}}', "not text"),
+        ("[" * 100_000, "not JSON"),
         ('{"value": "v", "headers": [1]}', "a header is"),
         ('{"value": "v", "headers": 1}', '"headers" is a list'),
     ],
