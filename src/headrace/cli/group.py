@@ -139,12 +139,7 @@ def reset(
     """
     start = parse_start(to, int(time.time() * 1000))
     with open_cluster(bootstrap_servers, data) as cluster:
-        described = _described_or_none(cluster, group_id)
-        if described is not None and described.state not in _INACTIVE:
-            raise ClientError(
-                f"group {group_id} is {described.state} with {len(described.members)} member(s): "
-                "stop its consumers first"
-            )
+        _refuse_active(cluster, group_id)
         before = committed(cluster, group_id)
         targets = _targets(cluster, topic) if topic else sorted(before)
         if not targets:
@@ -189,11 +184,16 @@ def delete(
         say(f"group {group_id} deleted")
 
 
-def _described_or_none(cluster: Cluster, group_id: str) -> admin.GroupDescription | None:
-    """None for a group that does not exist yet: offsets may be set before its first member."""
+def _refuse_active(cluster: Cluster, group_id: str) -> None:
+    """A group that does not exist yet is fine: offsets may be set before its first member."""
     if all(each.group_id != group_id for each in admin.list_groups(cluster)):
-        return None
-    return admin.describe_group(cluster, group_id)
+        return
+    described = admin.describe_group(cluster, group_id)
+    if described.state not in _INACTIVE:
+        raise ClientError(
+            f"group {group_id} is {described.state} with {len(described.members)} member(s): "
+            "stop its consumers first"
+        )
 
 
 def _partitions(cluster: Cluster, described: admin.GroupDescription) -> list[dict[str, Any]]:
