@@ -14,6 +14,7 @@ UNKNOWN_SERVER_ERROR: a Java client takes that for "send it again" (KAFKA-14034)
 
 from crc32c import crc32c
 
+from headrace.base.config import LONG_MAX
 from headrace.base.topic_config import TopicConfig
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode
@@ -88,7 +89,10 @@ def check_batch(
             f"Producer id {header.producer_id} with sequence {header.base_sequence} and epoch "
             f"{header.producer_epoch}.",
         )
-    if not config.log_append_time:
+    if (
+        header.max_timestamp > now_ms + config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms != LONG_MAX
+    ) and not config.log_append_time:
         _check_timestamps(header.base_timestamp, header.max_timestamp, config, now_ms)
     return header
 

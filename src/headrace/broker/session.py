@@ -24,6 +24,7 @@ from headrace.broker.api.k00_produce import PendingProduce, PendingShaped
 from headrace.broker.api.k01_fetch import Fetch
 from headrace.broker.api.registry import BY_KEY, SERVED, endpoint
 from headrace.broker.context import RequestContext
+from headrace.broker.slots import Slot
 from headrace.wire.kafka.codec import decode
 from headrace.wire.kafka.frames import decode_request_header, encode_response
 from headrace.wire.kafka.hot import parse_fetch, parse_produce
@@ -43,15 +44,6 @@ _FETCH_FLEXIBLE_SINCE = 12
 _ACKS = (-1, 0, 1)
 _SHAPES_MAX = 64
 """A producer's partitions whose requests are recognised; more are parsed each time."""
-
-
-class Slot:
-    """The place of one answer in the order; `parts` is None until it is ready."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self) -> None:
-        self.parts: list[Part] | None = None
 
 
 class KafkaSession:
@@ -75,7 +67,7 @@ class KafkaSession:
         self._transport = transport
         self._listener_name = listener_name
         self._slots: deque[Slot] = deque()
-        self._produces: list[tuple[PendingProduce | PendingShaped, Slot | None]] = []
+        self._produces: list[PendingProduce | PendingShaped] = []
         self._shapes: dict[bytes, ProduceShape] = {}
         self._shape_ends_at = 0
         self._now_ms = 0
@@ -102,6 +94,8 @@ class KafkaSession:
         if len(frame) < 10:
             raise ProtocolError(f"{len(frame)} bytes are too few for a request header")
         key, version, correlation_id, client_id_length = _START.unpack_from(frame)
+        if key == _PRODUCE and self._on_shaped_produce(frame, version, correlation_id):
+            return
         served = SERVED.get(key)
         if served is None:
             raise ProtocolError(f"api key {key} is not served")
@@ -111,9 +105,8 @@ class KafkaSession:
                 raise ProtocolError(f"{BY_KEY[key].name} v{version} is not served")
             self._on_unknown_api_versions(correlation_id)
         elif key == _PRODUCE:
-            if not self._on_shaped_produce(frame, version, correlation_id):
-                position = _body(frame, client_id_length, version >= _PRODUCE_FLEXIBLE_SINCE)
-                self._on_produce(frame, position, version, correlation_id)
+            position = _body(frame, client_id_length, version >= _PRODUCE_FLEXIBLE_SINCE)
+            self._on_produce(frame, position, version, correlation_id)
         elif key == _FETCH:
             position = _body(frame, client_id_length, version >= _FETCH_FLEXIBLE_SINCE)
             self._on_fetch(frame, position, version, correlation_id)
@@ -136,7 +129,9 @@ class KafkaSession:
         produce = parse_produce(frame, position, version)
         pending = PendingProduce(produce, version, correlation_id)
         pending.stage(broker, produce, self._read_time_ms())
-        self._await_commit(pending)
+        if pending.acks:
+            self._slots.append(pending)
+        self._produces.append(pending)
         shape = shape_of(frame, version, produce)
         if shape is not None and shape.acks in _ACKS:
             if len(self._shapes) >= _SHAPES_MAX:
@@ -154,17 +149,13 @@ class KafkaSession:
         records = shape.records_of(frame)
         if partition is None or records is None:
             return False
-        self._await_commit(
-            PendingShaped(broker, shape, partition, records, correlation_id, self._read_time_ms())
-        )
+        broker.metrics.requests[_PRODUCE] += 1
+        now_ms = self._now_ms or self._read_time_ms()
+        pending = PendingShaped(broker, shape, partition, records, correlation_id, now_ms)
+        if shape.acks:
+            self._slots.append(pending)
+        self._produces.append(pending)
         return True
-
-    def _await_commit(self, pending: PendingProduce | PendingShaped) -> None:
-        slot: Slot | None = None
-        if pending.acks != 0:
-            slot = Slot()
-            self._slots.append(slot)
-        self._produces.append((pending, slot))
 
     def _read_time_ms(self) -> int:
         """One look at the clock serves all requests of a read."""
@@ -176,17 +167,15 @@ class KafkaSession:
         broker = self._broker
         broker.commit_staged()
         produces, self._produces = self._produces, []
-        for pending, slot in produces:
-            if slot is None:
+        for pending in produces:
+            if not pending.acks:
                 if pending.failed():
                     self._transport.close("a produce with acks=0 failed")
                     return
                 continue
-            answer = pending.finish()
-            if isinstance(answer, Promise):
-                self._answer_later(slot, answer.map(_one_part))
-            else:
-                slot.parts = [answer]
+            later = pending.finish()
+            if later is not None:
+                self._answer_later(pending, later)
 
     def _on_fetch(
         self, frame: memoryview, position: int, version: int, correlation_id: int
@@ -276,10 +265,6 @@ class KafkaSession:
 
 def _encoded(message: Any, header: Any) -> list[Part]:
     return [encode_response(message, header.api_version, header.correlation_id)]
-
-
-def _one_part(answer: bytes | bytearray) -> list[Part]:
-    return [answer]
 
 
 def _body(frame: memoryview, client_id_length: int, flexible: bool) -> int:

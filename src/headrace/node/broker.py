@@ -197,6 +197,8 @@ class BrokerNode:
             frame_bytes_max=config.socket_request_max_bytes,
             connections_max=int(config["max.connections"]),
             idle_timeout_ms=int(config["connections.max.idle.ms"]),
+            send_buffer_bytes=int(config["socket.send.buffer.bytes"]),
+            receive_buffer_bytes=int(config["socket.receive.buffer.bytes"]),
         )
         told = {name: (host, port) for name, host, port in config.advertised_listeners}
         advertised: dict[str, tuple[str, int]] = {}

@@ -11,9 +11,11 @@ session commits all touched partitions, then `finish` tells each producer what c
 
 from typing import TYPE_CHECKING
 
+from headrace.base.network import Part
 from headrace.base.promise import Promise
 from headrace.broker.append import BatchRefused, check_batch, check_records, maybe_recompress
 from headrace.broker.partition import Partition
+from headrace.broker.slots import Slot
 from headrace.log.partition_log import Staged
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import ProduceFrame, encode_produce_response
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 TopicKey = str | bytes
 Row = tuple[int, int, int, int, int, str | None]
 """index, error code, base offset, log append time, log start offset, error message."""
-Buffer = bytes | bytearray
 
 _ACKS = (-1, 0, 1)
 _ACKS_ALL = -1
@@ -33,12 +34,13 @@ _ANY_VERSION = 13
 """For a batch of our own making: every codec is allowed."""
 
 
-class PendingProduce:
+class PendingProduce(Slot):
     """A produce request whose batches are staged: answered after the commit."""
 
     __slots__ = ("_correlation_id", "_topics", "_version", "acks")
 
     def __init__(self, frame: ProduceFrame, version: int, correlation_id: int) -> None:
+        super().__init__()
         self.acks = frame.acks
         self._version = version
         self._correlation_id = correlation_id
@@ -63,24 +65,25 @@ class PendingProduce:
                 )
                 rows.append((index, partition, outcome))
 
-    def finish(self) -> Buffer | Promise[Buffer]:
-        """The encoded response, or its promise where a sync must come first."""
+    def finish(self) -> Promise[list[Part]] | None:
+        """Fill the slot, or promise to where a sync must come first."""
         waits = [
             partition
             for _, rows in self._topics
             for _, partition, _ in rows
             if partition is not None and partition.waits_for_sync
         ]
-        if not waits:
-            return self._encode()
-        return _all_flushed(waits).map(lambda _: self._encode())
+        if waits:
+            return _all_flushed(waits).map(lambda _: self._encode())
+        self.parts = self._encode()
+        return None
 
     def failed(self) -> bool:
         """True if any partition refused: with acks=0 only a closed connection can say so."""
         return any(row[1] != 0 for _, rows in self._rows() for row in rows)
 
-    def _encode(self) -> Buffer:
-        return encode_produce_response(self._version, self._correlation_id, self._rows())
+    def _encode(self) -> list[Part]:
+        return [encode_produce_response(self._version, self._correlation_id, self._rows())]
 
     def _rows(self) -> list[tuple[TopicKey, list[Row]]]:
         return [
@@ -89,7 +92,7 @@ class PendingProduce:
         ]
 
 
-class PendingShaped:
+class PendingShaped(Slot):
     """The same for a request of a known shape: one partition, known before it is parsed."""
 
     __slots__ = ("_correlation_id", "_outcome", "_partition", "_shape", "acks")
@@ -103,6 +106,7 @@ class PendingShaped:
         correlation_id: int,
         now_ms: int,
     ) -> None:
+        self.parts = None
         self.acks = shape.acks
         self._shape = shape
         self._partition = partition
@@ -111,26 +115,29 @@ class PendingShaped:
             broker, partition, records, shape.version, shape.acks, shape.transactional, now_ms
         )
 
-    def finish(self) -> Buffer | Promise[Buffer]:
+    def finish(self) -> Promise[list[Part]] | None:
         if self._partition.waits_for_sync:
             return _all_flushed([self._partition]).map(lambda _: self._encode())
-        return self._encode()
+        self.parts = self._encode()
+        return None
 
     def failed(self) -> bool:
         return _row(self._shape.index, self._partition, self._outcome)[1] != 0
 
-    def _encode(self) -> Buffer:
-        outcome, partition = self._outcome, self._partition
+    def _encode(self) -> list[Part]:
+        outcome, partition, shape = self._outcome, self._partition, self._shape
         if type(outcome) is Staged and not outcome.error and not partition.error:
-            return self._shape.answer(
-                self._correlation_id,
-                outcome.base_offset,
-                outcome.append_time_ms,
-                partition.log.log_start_offset,
-            )
-        shape = self._shape
+            return [
+                shape.answer(
+                    self._correlation_id,
+                    outcome.base_offset,
+                    outcome.append_time_ms,
+                    partition.log.log_start_offset,
+                )
+            ]
         row = _row(shape.index, partition, outcome)
-        return encode_produce_response(shape.version, self._correlation_id, [(shape.topic, [row])])
+        topics = [(shape.topic, [row])]
+        return [encode_produce_response(shape.version, self._correlation_id, topics)]
 
 
 def _stage(
