@@ -105,6 +105,15 @@ class Storage(Protocol):
         """
         ...
 
+    def replace_file_later(
+        self, path: str, content: bytes, on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        """`replace_file` without a sync, off the loop: a rename may wait for a busy disk.
+
+        A `replace_file` of the same path that comes after it wins.
+        """
+        ...
+
     def sync(
         self,
         file: File,

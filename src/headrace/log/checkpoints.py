@@ -46,11 +46,16 @@ def read_offsets(storage: Storage, path: str) -> dict[TopicPartition, int]:
     return offsets
 
 
+def offsets_content(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """What `write_offsets` writes."""
+    lines = [f"{topic} {index} {offset}" for (topic, index), offset in sorted(offsets.items())]
+    return _content(lines)
+
+
 def write_offsets(
     storage: Storage, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
 ) -> None:
-    lines = [f"{topic} {index} {offset}" for (topic, index), offset in sorted(offsets.items())]
-    _write_lines(storage, path, lines, sync=sync)
+    storage.replace_file(path, offsets_content(offsets), sync=sync)
 
 
 def read_epochs(storage: Storage, path: str) -> list[tuple[int, int]]:
@@ -162,8 +167,11 @@ def _read_lines(storage: Storage, path: str) -> list[str]:
 
 
 def _write_lines(storage: Storage, path: str, lines: list[str], *, sync: bool = True) -> None:
-    text = "\n".join([str(VERSION), str(len(lines)), *lines, ""])
-    storage.replace_file(path, text.encode(), sync=sync)
+    storage.replace_file(path, _content(lines), sync=sync)
+
+
+def _content(lines: list[str]) -> bytes:
+    return "\n".join([str(VERSION), str(len(lines)), *lines, ""]).encode()
 
 
 def _numbers(path: str, fields: list[str]) -> tuple[int, int]:

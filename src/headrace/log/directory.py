@@ -341,8 +341,9 @@ class LogDirectory:
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write all three checkpoints, and the indexes as far as they have come.
 
-        Runs on the loop every few seconds, so nothing that moves all the time is synced: an
-        older recovery point or high watermark costs a little time at the next start, no more.
+        Runs on the loop every few seconds, so what moves all the time is neither synced nor
+        written here: an older recovery point or high watermark costs a little time at the next
+        start, no more.
         """
         self.high_watermarks.update(high_watermarks)
         for log in self.logs.values():
@@ -373,12 +374,21 @@ class LogDirectory:
         written = self._written.get(name)
         if written is not None and written[0] == offsets and (written[1] or not sync):
             return
-        try:
-            checkpoints.write_offsets(self._storage, self._file(name), offsets, sync=sync)
-        except StorageError as error:
-            self.fail(error)
-            raise
+        path = self._file(name)
+        if not sync:
+            content = checkpoints.offsets_content(offsets)
+            self._storage.replace_file_later(path, content, self._on_written)
+        else:
+            try:
+                checkpoints.write_offsets(self._storage, path, offsets)
+            except StorageError as error:
+                self.fail(error)
+                raise
         self._written[name] = (dict(offsets), sync)
+
+    def _on_written(self, error: StorageError | None) -> None:
+        if error is not None:
+            self.fail(error)
 
     def sweep(self, now_ms: int) -> int:
         """Remove deleted segments and partitions whose delay has passed; how many."""

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -162,6 +163,15 @@ def _skip(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
     return rest
 
 
+def _write_whole(path: str, content: bytes, sync: bool) -> None:
+    with open(path, "wb", buffering=0) as file:
+        view = memoryview(content)
+        while len(view):
+            view = view[file.write(view) :]
+        if sync:
+            os.fsync(file.fileno())
+
+
 class DiskStorage:
     """Storage on the local file system. Without a loop, `sync` completes before it returns."""
 
@@ -169,6 +179,9 @@ class DiskStorage:
         self._loop = loop
         self._threads: ThreadPoolExecutor | None = None
         self._locks: list[DiskFile] = []
+        self._replacing = threading.Lock()
+        self._replaced: dict[str, int] = {}
+        """How often `replace_file` has replaced each path: a later one is not undone."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> DiskFile:
         flags = os.O_RDONLY if read_only else os.O_RDWR
@@ -218,15 +231,33 @@ class DiskStorage:
     def replace_file(self, path: str, content: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
         with _failing(path, may_miss=False):
-            with open(temporary, "wb", buffering=0) as file:
-                view = memoryview(content)
-                while len(view):
-                    view = view[file.write(view) :]
-                if sync:
-                    os.fsync(file.fileno())
-            os.rename(temporary, path)
+            _write_whole(temporary, content, sync)
+            with self._replacing:
+                self._replaced[path] = self._replaced.get(path, 0) + 1
+                os.rename(temporary, path)
             if sync:
                 self.sync_directory(os.path.dirname(path))
+
+    def replace_file_later(
+        self, path: str, content: bytes, on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        expected = self._replaced.get(path, 0)
+
+        def run() -> StorageError | None:
+            temporary = path + ".later.tmp"
+            try:
+                with _failing(path, may_miss=False):
+                    _write_whole(temporary, content, sync=False)
+                    with self._replacing:
+                        if self._replaced.get(path, 0) == expected:
+                            os.rename(temporary, path)
+                        else:
+                            os.remove(temporary)  # something newer stands there by now
+            except StorageError as error:
+                return error
+            return None
+
+        self._off_the_loop(run, on_done)
 
     def sync(
         self,
@@ -235,15 +266,22 @@ class DiskStorage:
         directories: Sequence[str] = (),
     ) -> None:
         assert isinstance(file, DiskFile)
+        self._off_the_loop(lambda: self._outcome(file, directories), on_done)
+
+    def _off_the_loop(
+        self,
+        action: Callable[[], StorageError | None],
+        on_done: Callable[[StorageError | None], None],
+    ) -> None:
         if self._loop is None:
-            on_done(self._outcome(file, directories))
+            on_done(action())
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="fdatasync")
         loop = self._loop
 
         def run() -> None:
-            outcome = self._outcome(file, directories)
+            outcome = action()
             # On a loop that has been closed nobody waits any more.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(on_done, outcome)

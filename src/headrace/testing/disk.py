@@ -354,6 +354,16 @@ class SimulatedDisk:
         if sync:
             self.sync_directory(os.path.dirname(path))
 
+    def replace_file_later(
+        self, path: str, content: bytes, on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        try:
+            self.replace_file(path, content, sync=False)
+        except StorageError as error:
+            on_done(error)
+        else:
+            on_done(None)
+
     def sync(
         self,
         file: File,
