@@ -26,6 +26,8 @@ RECEIVE_BUFFER_BYTES = 2 * MIB
 """One shared receive buffer; a frame that fits is never copied between two reads."""
 PRIVATE_BUFFER_BYTES_MIN = 64 * KIB
 """Less than this of an unfinished frame moves out of the shared buffer."""
+SENDFILE_BYTES_MIN = 16 * KIB
+"""A smaller piece of a file is read and sent with the bytes around it: one call less."""
 LISTEN_BACKLOG = 4_096
 ACCEPTS_PER_TURN_MAX = 64
 """Connections accepted in one turn of the loop."""

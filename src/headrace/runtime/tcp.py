@@ -31,6 +31,7 @@ from headrace.base.limits import (
     LISTEN_BACKLOG,
     PRIVATE_BUFFER_BYTES_MIN,
     RESPONSE_PROGRESS_TIMEOUT_MS,
+    SENDFILE_BYTES_MIN,
 )
 from headrace.base.network import Part, Session, SessionFactory
 from headrace.base.storage import File, FileRegion
@@ -74,6 +75,15 @@ class _FilePart:
         self.file: File = region.file
         self.position = region.position
         self.remaining = region.length
+
+
+def _queued(region: FileRegion) -> "bytes | _FilePart":
+    if region.length >= SENDFILE_BYTES_MIN:
+        return _FilePart(region)
+    try:
+        return region.file.read(region.position, region.length)
+    except HeadraceError:
+        return _FilePart(region)  # fails again, where it costs the connection and no more
 
 
 class TcpConnection:
@@ -260,7 +270,7 @@ class TcpConnection:
         if not out and not self._writing:
             self._server.flush_soon(self)
         for part in parts:
-            out.append(_FilePart(part) if isinstance(part, FileRegion) else part)
+            out.append(_queued(part) if isinstance(part, FileRegion) else part)
 
     def flush(self) -> None:
         """Send until the queue is empty or the socket is full."""

@@ -33,6 +33,9 @@ class PlainFile:
     def fileno(self) -> int:
         return self._descriptor
 
+    def read(self, position: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, position)
+
     def close(self) -> None:
         os.close(self._descriptor)
 
