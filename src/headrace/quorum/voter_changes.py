@@ -69,11 +69,15 @@ class VoterChanges:
             return ErrorCode.REQUEST_TIMED_OUT, "another change of the voters is not committed yet"
         match request:
             case AddRaftVoterRequest():
-                return self._add_refusal(request)
+                refusal = self._add_refusal(request)
             case RemoveRaftVoterRequest():
-                return self._remove_refusal(request)
+                refusal = self._remove_refusal(request)
             case UpdateRaftVoterRequest():
-                return self._update_refusal(request)
+                refusal = self._update_refusal(request)
+        if refusal is None and not self._leader.is_heard_by(self._next_set(request)):
+            # It could not be committed, and would unseat us at once.
+            return ErrorCode.REQUEST_TIMED_OUT, "too few of the voters that would stay are fetching"
+        return refusal
 
     def _add_refusal(self, request: AddRaftVoterRequest) -> tuple[ErrorCode, str] | None:
         node, key = self._node, _key_of(request)

@@ -23,6 +23,7 @@ from headrace.quorum.progress import ProgressTable
 from headrace.quorum.replication import Replication
 from headrace.quorum.roles.role import Role
 from headrace.quorum.voter_changes import VoterChanges
+from headrace.quorum.voters import VoterSet
 from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages.add_raft_voter import AddRaftVoterRequest
 from headrace.wire.kafka.messages.describe_quorum import DescribeQuorumRequest
@@ -84,19 +85,22 @@ class Leader(Role):
                 )
         self._begin_again_ms = node.now_ms + period_ms
 
-    def _resign_at_ms(self) -> int:
+    def is_heard_by(self, voters: VoterSet) -> bool:
+        """Would we stay the leader of these voters?"""
+        return self.node.now_ms < self._resign_at_ms(voters)
+
+    def _resign_at_ms(self, voters: VoterSet) -> int:
         node = self.node
-        voters = node.voters.latest
         heard_ms = self.progress.majority_heard_ms(voters, node.me.key, node.now_ms)
         return heard_ms + node.settings.fetch_timeout_ms
 
     def next_deadline_ms(self) -> int:
-        deadline_ms = min(self._begin_again_ms, self._resign_at_ms())
+        deadline_ms = min(self._begin_again_ms, self._resign_at_ms(self.node.voters.latest))
         waiting_ms = self._replication.next_deadline_ms()
         return deadline_ms if waiting_ms is None else min(deadline_ms, waiting_ms)
 
     def on_deadline(self) -> None:
-        if self.node.now_ms >= self._resign_at_ms():
+        if not self.is_heard_by(self.node.voters.latest):
             self.resign()
             return
         if self.node.now_ms >= self._begin_again_ms:
