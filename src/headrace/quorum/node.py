@@ -124,7 +124,7 @@ class RaftNode:
     def _first_role(self) -> Role:
         if self.leader_id == self.me.node_id and self.election.voted_key == self.me.key:
             return Resigned(self, [])
-        if not self.is_voter:
+        if not self.may_lead:
             return Observer(self)
         if self.has_leader and self.leader_id != self.me.node_id:
             return Follower(self)
@@ -156,6 +156,21 @@ class RaftNode:
     @property
     def is_voter(self) -> bool:
         return self.me.key in self.voters.latest
+
+    @property
+    def may_lead(self) -> bool:
+        """A voter; or one that an entry takes out which is not known to be committed.
+
+        1. Of voters 1 and 2, the leader 1 appends its own removal, hears nothing more from 2
+           and resigns before 2 has the entry.
+        2. 2 needs the vote of 1, which has the longer log and can't give it.
+        3. So 1 must win once more, by the vote of 2 alone, to bring its removal about.
+        """
+        voters = self.voters
+        if self.me.key in voters.latest:
+            return True
+        is_open = voters.latest_offset >= self.high_watermark
+        return is_open and self.me.key in voters.at(voters.latest_offset)
 
     def peers_to_ask(self) -> list[int]:
         """Who may know the leader."""
@@ -273,11 +288,11 @@ class RaftNode:
 
     def follow(self, epoch: int, leader_id: int) -> None:
         self._persist(self.election.with_leader(epoch, leader_id))
-        self._enter(Follower(self) if self.is_voter else Observer(self))
+        self._enter(Follower(self) if self.may_lead else Observer(self))
 
     def unattach(self, epoch: int) -> None:
         self._persist(self.election.with_leader(epoch, NO_LEADER))
-        self._enter(Unattached(self) if self.is_voter else Observer(self))
+        self._enter(Unattached(self) if self.may_lead else Observer(self))
 
     def become_prospective(self) -> None:
         self._enter(Prospective(self))
@@ -303,11 +318,11 @@ class RaftNode:
     def reconsider_membership(self) -> bool:
         """The voter set may have changed under a replica that fetches; True if its role did."""
         name = self.role.NAME
-        if self.is_halted or self.is_voter == (name == "follower"):
+        if self.is_halted or name not in ("follower", "observer"):
             return self.is_halted
-        if name not in ("follower", "observer"):
+        if self.may_lead == (name == "follower"):
             return False
-        if not self.is_voter:
+        if not self.may_lead:
             self._enter(Observer(self, has_fetched=True))
         elif self.has_leader and self.leader_id != self.me.node_id:
             self._enter(Follower(self, has_fetched=True))

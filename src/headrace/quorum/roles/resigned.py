@@ -52,7 +52,7 @@ class Resigned(Role):
         node = self.node
         if node.now_ms < self._deadline_ms:
             self._tell()
-        elif node.is_voter:
+        elif node.may_lead:
             node.become_prospective()
         else:
             node.unattach(node.epoch)

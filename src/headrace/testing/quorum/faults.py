@@ -31,19 +31,20 @@ class Faults:
         self.counts: dict[str, int] = {}
         self._gap_ms = gap_ms
         self._kinds: list[tuple[Callable[[], bool], int]] = [
-            (self.power_cut, 5),
-            (self.kill, 3),
+            (self.power_cut, 3),
+            (self.kill, 2),
             (self.kill_leader, 4),
             (self.power_cut_all, 1),
-            (self.pause, 3),
-            (self.isolate, 4),
-            (self.isolate_leader, 3),
-            (self.cut_one_way, 4),
+            (self.pause, 2),
+            (self.pause_leader, 1),
+            (self.isolate, 2),
+            (self.isolate_leader, 4),
+            (self.cut_one_way, 3),
             (self.split, 2),
             (self.bridge, 1),
-            (self.slow_disk, 2),
+            (self.slow_disk, 3),
             (self.lose_disk, 2),
-            (self.change_voters, 6),
+            (self.change_voters, 12),
             (self.resign, 1),
             (self.snapshot, 6),
         ]
@@ -86,7 +87,7 @@ class Faults:
         if replica is None or not replica.is_up:
             return False
         replica.stop(power_cut=power_cut)
-        self.world.schedule(20 + self.dice.randrange(1_500), self._start, replica)
+        self.world.schedule(20 + self.dice.randrange(1_000), self._start, replica)
         return True
 
     def _start(self, replica: Replica) -> None:
@@ -108,8 +109,13 @@ class Faults:
         return True
 
     def pause(self) -> bool:
-        replica = self._any_up()
-        if replica is None:
+        return self._pause(self._any_up())
+
+    def pause_leader(self) -> bool:
+        return self._pause(self.world.leader())
+
+    def _pause(self, replica: Replica | None) -> bool:
+        if replica is None or replica.is_paused:
             return False
         replica.is_paused = True
         delay_ms = 50 + self.dice.randrange(2_500)
@@ -136,7 +142,7 @@ class Faults:
         def heal() -> None:
             network.cut -= ways
 
-        self.world.schedule(100 + self.dice.randrange(3_000), heal)
+        self.world.schedule(100 + self.dice.randrange(2_500), heal)
         return True
 
     def isolate(self) -> bool:
@@ -211,17 +217,14 @@ class Faults:
         )
 
     def _voter_sets(self) -> list[VoterSet]:
-        """Every set that some log holds, and the first: any of them may be in force somewhere."""
-        sets = [self.world.format_voters]
+        """The one that is committed, and those that still may be."""
+        history = self.world.checkers.log
+        sets = [history.committed_voters]
         for replica in self.world.replicas.values():
             log = replica.disk.log
-            sets += [batch.voters for batch in log.batches if batch.voters is not None][-2:]
-            if replica.is_up:
-                sets.append(replica.node.voters.latest)
-        return sets if self._is_format_in_force() else sets[1:] or sets
-
-    def _is_format_in_force(self) -> bool:
-        return self.world.checkers.log.voter_change_count == 0
+            open_batches = log.batches[log.slot_of(history.committed_end) :]
+            sets += [batch.voters for batch in open_batches if batch.voters is not None]
+        return sets
 
     # -- voters --------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ class LogCheckers:
         """Of all times: a disk that was lost still has what was synced to it."""
         self._committed: dict[int, Batch] = {}
         self.committed_end = 0
+        self.committed_voters = format_voters
         self._folded: dict[int, Folded] = {0: Folded(0, 0, format_voters)}
         self._verified: dict[int, int] = {}
         """By replica: the offset up to which its log was compared with the history."""
@@ -98,6 +99,8 @@ class LogCheckers:
         if batch.base_offset != self.committed_end:
             raise Violation("R5", f"{replica} commits {batch.base_offset} within the history")
         self._committed[batch.base_offset] = batch
+        if batch.voters is not None:
+            self.committed_voters = batch.voters
         self.committed_end = batch.next_offset
 
     # -- R3, R7 --------------------------------------------------------------------------------

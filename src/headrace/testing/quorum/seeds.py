@@ -69,8 +69,8 @@ def build(seed: int) -> tuple[Simulation, Faults, int]:
         refusing=dice.choice((0.0, 0.7, 1.0)),
     )
     world = Simulation(seed, voter_count, observer_count, weather)
-    faults = Faults(world, dice.choice((60, 150, 300, 600)))
-    return world, faults, dice.choice((10, 30, 60, 120))
+    faults = Faults(world, dice.choice((100, 250, 500, 1_000)))
+    return world, faults, dice.choice((20, 50, 100, 200))
 
 
 def run(
@@ -120,14 +120,16 @@ def _live(world: Simulation, faults: Faults, gap_ms: int, event_count: int) -> O
 
 def _recover(world: Simulation) -> int:
     """The good times: says after how long there was a leader to stay."""
+    has_stragglers = world.network.weather.straggling > 0
     world.network.weather = Weather(delay_ms_max=5)
     began_ms = world.now_ms
     limit_ms = LEADER_TIMEOUTS_MAX * SETTINGS.election_timeout_ms
     if not world.run_until(lambda: world.leader() is not None, limit_ms):
         raise Violation("L", f"no leader {limit_ms} ms after the last fault: {_told(world)}")
     leader_after_ms = world.now_ms - began_ms
-    # Messages of the bad times may still unseat it once.
-    world.run_for(QUEUED_MS_MAX)
+    if has_stragglers:
+        # Messages of the bad times may still unseat it once.
+        world.run_for(QUEUED_MS_MAX)
     goal = world.checkers.log.committed_end + 1
 
     def is_whole() -> bool:
