@@ -26,16 +26,23 @@ class Observer(Fetching):
     def source_id(self) -> int | None:
         """The leader; without one, or one that does not answer, anybody who may know."""
         node = self.node
-        is_silent = node.now_ms - self._silent_since_ms >= node.settings.fetch_timeout_ms
-        if node.has_leader and node.leader_id != node.me.node_id and not is_silent:
+        if node.has_leader and node.leader_id != node.me.node_id and not self._is_leader_silent():
             return node.leader_id
         candidates = node.peers_to_ask()
         return candidates[node.random.randrange(len(candidates))] if candidates else None
+
+    def _is_leader_silent(self) -> bool:
+        silent_ms = self.node.now_ms - self._silent_since_ms
+        return silent_ms >= self.node.settings.fetch_timeout_ms
+
+    def vouches_for_leader(self) -> bool:
+        """An observer stays one however long the leader is silent, so time must be asked."""
+        return self.has_fetched and not self._is_leader_silent()
 
     def on_fetched(self) -> None:
         self._silent_since_ms = self.node.now_ms
 
     def grants(self, key: ReplicaKey, *, is_up_to_date: bool, pre_vote: bool) -> bool:
         if self.node.has_leader:
-            return pre_vote and is_up_to_date and not self.has_fetched
+            return pre_vote and is_up_to_date and not self.vouches_for_leader()
         return grants_without_leader(self.node, key, is_up_to_date, pre_vote)

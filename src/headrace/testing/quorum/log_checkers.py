@@ -3,7 +3,8 @@
 Owns: the one history that all replicas must agree on, built as the first of them commits. Must
 not know: how the core decides.
 
-R3   a high watermark never goes down; when a leader's moves, a majority of voters has the entries
+R3   a high watermark never goes down; when a leader's moves, a majority of voters has the entries,
+     and the last of them is of the leader's own epoch
 R4   nothing before a high watermark, and nothing committed, is ever cut off
 R5   what is committed at an offset is the same bytes on every replica; read again after a crash
 R6   a new leader has every committed entry
@@ -118,6 +119,9 @@ class LogCheckers:
         voters = replica.node.voters.latest
         last = replica.disk.log.batch_before(high_watermark)
         assert last is not None, "a high watermark lies between batches"
+        if last.epoch != replica.node.epoch:
+            told = f"{replica} commits {high_watermark} with an entry of epoch {last.epoch}"
+            raise Violation("R3", told)
         holding = synced = 0
         for key in voters.keys:
             disk = self._disks[key]
