@@ -104,7 +104,6 @@ class RaftNode:
         self.is_halted = False
         self._bootstrap_ids = tuple(bootstrap_ids)
         self._request_count = 0
-        self._wake_at_ms: int | None = now_ms
         self._handlers: dict[type, Callable[[Any], None]] = {
             Tick: self._on_tick,
             RequestReceived: self._on_request,
@@ -120,6 +119,7 @@ class RaftNode:
         assert self.election.epoch >= self.log.last_epoch, "an epoch is on disk before its entries"
         self.role: Role = self._first_role()
         self.role.on_enter()
+        self._wake_at_ms = self.role.next_deadline_ms()
 
     def _first_role(self) -> Role:
         if self.leader_id == self.me.node_id and self.election.voted_key == self.me.key:
@@ -333,8 +333,9 @@ class RaftNode:
     def _enter(self, role: Role) -> None:
         old = self.role
         assert role.NAME in old.NEXT, f"{old.NAME} does not become {role.NAME}"
-        old.on_exit()
+        # The old role's last answers tell of the new one: they must not name it as the leader.
         self.role = role
+        old.on_exit()
         role.on_enter()
 
     def _persist(self, state: ElectionState) -> None:

@@ -21,6 +21,7 @@ from headrace.quorum.log_view import SnapshotId
 from headrace.quorum.messages import NONE, fetch_request, fetch_snapshot_request
 from headrace.quorum.roles.role import Role
 from headrace.quorum.snapshots import SnapshotDownload
+from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages import fetch, fetch_snapshot
 
@@ -53,6 +54,9 @@ class Fetching(Role):
 
     def on_fetched(self) -> None:
         """The leader answered."""
+
+    def on_not_leading(self) -> None:
+        """Whom we asked does not lead, and we have learned of nobody else who does."""
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -136,6 +140,8 @@ class Fetching(Role):
     def _on_fetched_records(self, partition: fetch.PartitionData) -> bool:
         node = self.node
         leader = partition.current_leader
+        if partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self.on_not_leading()
         if partition.error_code != NONE or leader.leader_epoch != node.epoch:
             return False
         self.has_fetched = True

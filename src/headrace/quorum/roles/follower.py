@@ -17,14 +17,19 @@ class Follower(Fetching):
     NEXT = frozenset({"prospective", "follower", "unattached", "observer"})
 
     def on_enter(self) -> None:
-        self._deadline_ms = self.node.now_ms + self.node.settings.fetch_timeout_ms
+        node = self.node
+        # One commit answers all waiting fetches at once: without the dice all followers would
+        # miss the leader in the same moment, and split the vote.
+        jitter_ms = node.random.randrange(max(1, node.settings.election_timeout_ms // 2))
+        self._patience_ms = node.settings.fetch_timeout_ms + jitter_ms
+        self._deadline_ms = node.now_ms + self._patience_ms
         super().on_enter()
 
     def source_id(self) -> int:
         return self.node.leader_id
 
     def on_fetched(self) -> None:
-        self._deadline_ms = self.node.now_ms + self.node.settings.fetch_timeout_ms
+        self._deadline_ms = self.node.now_ms + self._patience_ms
 
     def next_deadline_ms(self) -> int:
         fetch_ms = super().next_deadline_ms()
@@ -38,13 +43,15 @@ class Follower(Fetching):
 
     def on_failure(self, request_id: int, refused: bool) -> None:
         if refused and request_id == self._request_id:
-            # Nobody listens where the leader did. The dice keep two followers from asking in
-            # the same moment.
-            self.on_leader_resigned(self.node.random.randrange(self._soon_ms()))
+            # Nobody listens where the leader did.
+            self.on_not_leading()
         super().on_failure(request_id, refused)
 
-    def _soon_ms(self) -> int:
-        return max(1, self.node.settings.election_timeout_ms // 10)
+    def on_not_leading(self) -> None:
+        """The leader resigned or restarted. Again the dice keep two followers apart."""
+        soon_ms = max(1, self.node.settings.election_timeout_ms // 5)
+        if self._deadline_ms > self.node.now_ms + soon_ms:
+            self.on_leader_resigned(self.node.random.randrange(soon_ms))
 
     def on_leader_resigned(self, delay_ms: int) -> None:
         self.has_fetched = False

@@ -42,6 +42,10 @@ class Observer(Fetching):
     def on_fetched(self) -> None:
         self._silent_since_ms = self.node.now_ms
 
+    def on_not_leading(self) -> None:
+        self.has_fetched = False
+        self._silent_since_ms = self.node.now_ms - self.node.settings.fetch_timeout_ms
+
     def grants(self, key: ReplicaKey, *, is_up_to_date: bool, pre_vote: bool) -> bool:
         if self.node.has_leader:
             return pre_vote and is_up_to_date and not self.vouches_for_leader()

@@ -31,7 +31,7 @@ class Role:
         """The role holds from now on."""
 
     def on_exit(self) -> None:
-        """Another role is about to hold."""
+        """Another role holds, and has not begun."""
 
     def next_deadline_ms(self) -> int | None:
         """When to look at the clock again."""

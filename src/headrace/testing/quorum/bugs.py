@@ -315,7 +315,7 @@ BUGS = [
     ),
     Bug("a diverging tail is kept", _diverging_tail_kept, frozenset({"R3", "R5", "R7"}), 50),
     Bug("a truncation is not written", _truncation_not_written, frozenset({"R5", "R7"}), 50),
-    Bug("any answer is read", _any_answer_is_read, frozenset({"R4", "R5", "R9"}), 50),
+    Bug("any answer is read", _any_answer_is_read, frozenset({"R4", "R5", "R9"}), 100),
     Bug("two voter changes at once", _two_changes_at_once, frozenset({"R11"}), 20),
     Bug("a voter change before an own entry", _change_before_own_entry, frozenset({"R11"}), 50),
     Bug("a snapshot is not the fold", _snapshot_of_the_log_end, frozenset({"R9"}), 5),

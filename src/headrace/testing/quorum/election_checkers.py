@@ -88,7 +88,8 @@ class ElectionCheckers:
         if epoch > durable.epoch:
             raise Violation("R2", f"{replica} tells of {epoch}, durable is {durable.epoch}")
         if isinstance(message, VoteRequest) and not partition.pre_vote:
-            if durable.epoch != epoch or durable.voted_key != replica.key:
+            # A round that the same step began and ended asks for nothing any more.
+            if durable.epoch == epoch and durable.voted_key != replica.key:
                 raise Violation("R2", f"{replica} asks for votes in {epoch}, durable: {durable}")
             self._check_pre_votes(replica, epoch)
 

@@ -229,9 +229,16 @@ class Faults:
     # -- voters --------------------------------------------------------------------------------
 
     def change_voters(self) -> bool:
+        """By a tool; sometimes by two at once."""
         leader = self.world.leader()
         if leader is None or not leader.can_step():
             return False
+        is_done = self._change(leader)
+        if self.dice.random() < 0.3 and leader.can_step() and leader.node.is_leader:
+            self._change(leader)
+        return is_done
+
+    def _change(self, leader: Replica) -> bool:
         voters = leader.node.voters.latest
         lost = [key for key in voters.keys if key in self.world.lost_keys]
         if lost:

@@ -162,6 +162,9 @@ class Replica:
     def step(self, event: Event) -> None:
         ready = self.node.step(event, self.now_ms())
         self.world.on_step(self, event, ready)
+        if ready.halt is not None:
+            self.stop(power_cut=False)
+            return
         if ready.election_state is None:
             self._act(ready)
         else:

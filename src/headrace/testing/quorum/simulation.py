@@ -76,7 +76,6 @@ class Simulation:
             self.replicas[id_].format_voters = VoterSet()
         self.lost_keys: set[ReplicaKey] = set()
         """Replicas whose disk is gone."""
-        self.on_note: Callable[[str], None] | None = None
 
     def _new_disk(self) -> ReplicaDisk:
         self._disk_count += 1
