@@ -94,7 +94,6 @@ def fetch_request(
     topic = fetch.FetchTopic(topic=me.topic_name, topic_id=me.topic_id, partitions=[partition])
     return fetch.FetchRequest(
         cluster_id=me.cluster_id,
-        replica_id=me.node_id,
         replica_state=fetch.ReplicaState(replica_id=me.node_id),
         max_wait_ms=max_wait_ms,
         max_bytes=bytes_max,

@@ -123,7 +123,8 @@ class RaftNode:
 
     def _first_role(self) -> Role:
         if self.leader_id == self.me.node_id and self.election.voted_key == self.me.key:
-            return Resigned(self, [])
+            others = [key for key in self.voters.latest.keys if key != self.me.key]
+            return Resigned(self, others)
         if not self.may_lead:
             return Observer(self)
         if self.has_leader and self.leader_id != self.me.node_id:

@@ -2,7 +2,7 @@
 
 Entered when a majority stopped fetching, on request, when it was removed from the voters, and at
 a restart: entries that it had not synced may be gone, and others must not take their place in
-the same epoch. It tells the voters, again and again, that the epoch is over.
+the same epoch. It tells the voters, until they answer, that the epoch is over.
 
 From here:
 - prospective  the election time-out passed

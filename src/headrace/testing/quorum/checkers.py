@@ -27,15 +27,18 @@ class Checkers:
         """By replica: the epoch in which it was last seen to lead."""
 
     def on_step(self, replica: "Replica", event: Event, ready: Ready) -> None:
-        node = replica.node
         if ready.halt is not None:
             raise Violation("R4", f"{replica} halts: {ready.halt}")
+        self.elections.on_step(replica, event)
+        self.log.on_step(replica)
+
+    def on_acting(self, replica: "Replica") -> None:
+        """What the step asked to be synced first is; only now has it happened."""
+        node = replica.node
         if node.is_leader and self._leading.get(replica.node_id) != node.epoch:
             self._leading[replica.node_id] = node.epoch
             self.elections.on_elected(replica)
             self.log.on_elected(replica)
-        self.elections.on_step(replica, event)
-        self.log.on_step(replica)
 
     def on_recovered(self, replica: "Replica") -> None:
         self.log.on_disk(replica)

@@ -39,13 +39,15 @@ _EPOCH_FIELDS: dict[type[Message], str] = {
 
 class ElectionCheckers:
     def __init__(self) -> None:
-        self._leader_keys: dict[int, ReplicaKey] = {}
+        self._leaders: dict[int, tuple[int, int]] = {}
+        """By epoch: replica and incarnation. A process that comes back is another leader, because
+        it may lack entries that the first one has sent."""
         self._leader_ids: dict[int, int] = {}
         self._persisted: dict[ReplicaKey, ElectionState] = {}
         self._grants: dict[tuple[int, ReplicaKey], set[ReplicaKey]] = defaultdict(set)
         self._pre_grants: dict[tuple[int, ReplicaKey], set[ReplicaKey]] = defaultdict(set)
         self._heard_ms: dict[int, dict[ReplicaKey, int]] = {}
-        """By leading replica: when it last heard from whom, by its clock."""
+        """By epoch: when its leader last heard from whom, by its clock."""
         self.election_count = 0
 
     # -- R1, R12 -------------------------------------------------------------------------------
@@ -53,16 +55,17 @@ class ElectionCheckers:
     def on_elected(self, replica: "Replica") -> None:
         node, epoch = replica.node, replica.node.epoch
         self.election_count += 1
-        known = self._leader_keys.setdefault(epoch, replica.key)
-        if known != replica.key:
-            raise Violation("R1", f"epoch {epoch} is led by {known.id} and {replica.node_id}")
+        me = (replica.node_id, replica.incarnation)
+        known = self._leaders.setdefault(epoch, me)
+        if known != me:
+            raise Violation("R1", f"epoch {epoch} is led by {known} and {me}")
         voters = node.voters.latest
         granting = (self._grants[epoch, replica.key] | {replica.key}) & set(voters.keys)
         if len(granting) < voters.majority_count:
             raise Violation(
                 "R12", f"{replica} leads {epoch} with the votes of {sorted(k.id for k in granting)}"
             )
-        self._heard_ms[replica.node_id] = dict.fromkeys(voters.keys, node.now_ms)
+        self._heard_ms[epoch] = dict.fromkeys(voters.keys, node.now_ms)
 
     # -- R2 ------------------------------------------------------------------------------------
 
@@ -130,16 +133,16 @@ class ElectionCheckers:
 
     def on_step(self, replica: "Replica", event: Event) -> None:
         node = replica.node
-        if not node.is_leader:
+        heard_ms = self._heard_ms.get(node.epoch)
+        if heard_ms is None or not node.is_leader:
             return
-        heard_ms = self._heard_ms[replica.node_id]
         if isinstance(event, RequestReceived):
             message = event.message
             if isinstance(message, FetchRequest):
                 fetched = message.topics[0].partitions[0]
                 if fetched.current_leader_epoch == node.epoch:
-                    key = ReplicaKey(message.replica_id, fetched.replica_directory_id)
-                    heard_ms[key] = node.now_ms
+                    replica_id = max(message.replica_id, message.replica_state.replica_id)
+                    heard_ms[ReplicaKey(replica_id, fetched.replica_directory_id)] = node.now_ms
             elif isinstance(message, FetchSnapshotRequest):
                 asked = message.topics[0].partitions[0]
                 if asked.current_leader_epoch == node.epoch:

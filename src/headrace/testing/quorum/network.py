@@ -30,6 +30,9 @@ class Network:
     def __init__(self, dice: random.Random, weather: Weather, schedule: Schedule) -> None:
         self.weather = weather
         self.cut: set[tuple[int, int]] = set()
+        self.sent_count = 0
+        self.dropped: frozenset[int] = frozenset()
+        """The numbers, counted from 1, of messages that are lost for certain."""
         self.delivered_count = 0
         self.lost_count = 0
         self._dice = dice
@@ -37,7 +40,9 @@ class Network:
 
     def send(self, source: int, target: int, deliver: Callable[..., None], *args: Any) -> None:
         dice, weather = self._dice, self.weather
-        if (source, target) in self.cut or dice.random() < weather.loss:
+        self.sent_count += 1
+        is_dropped = (source, target) in self.cut or self.sent_count in self.dropped
+        if is_dropped or dice.random() < weather.loss:
             self.lost_count += 1
             return
         self._schedule(self._delay_ms(), self._arrive, source, target, deliver, args)

@@ -140,7 +140,7 @@ class Replica:
             self.disk.power_cut(self.dice)
         else:
             self.disk.process_end()
-        self.world.checkers.on_stopped(self)
+        self.world.on_stopped(self)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -211,6 +211,7 @@ class Replica:
 
     def _act(self, ready: Ready) -> None:
         disk, world = self.disk, self.world
+        world.checkers.on_acting(self)
         if ready.truncate_to is not None:
             world.checkers.on_truncate(self, ready.truncate_to)
             disk.write(Truncate(ready.truncate_to))

@@ -56,7 +56,7 @@ class FailedSeed(AssertionError):
         self.event_count = event_count
 
 
-def build(seed: int) -> tuple[Simulation, Faults, int]:
+def build(seed: int, *, on_wire: bool = False) -> tuple[Simulation, Faults, int]:
     """The world of a seed, its faults, and the pause between proposals."""
     dice = random.Random(seed * 7_919 + 13)
     voter_count = dice.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
@@ -68,7 +68,7 @@ def build(seed: int) -> tuple[Simulation, Faults, int]:
         delay_ms_max=dice.choice((2, 10, 40)),
         refusing=dice.choice((0.0, 0.7, 1.0)),
     )
-    world = Simulation(seed, voter_count, observer_count, weather)
+    world = Simulation(seed, voter_count, observer_count, weather, on_wire=on_wire)
     faults = Faults(world, dice.choice((100, 250, 500, 1_000)))
     return world, faults, dice.choice((20, 50, 100, 200))
 

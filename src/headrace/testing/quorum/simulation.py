@@ -20,6 +20,7 @@ from headrace.testing.quorum.checkers import Checkers
 from headrace.testing.quorum.disk import ReplicaDisk
 from headrace.testing.quorum.network import Network, Weather
 from headrace.testing.quorum.replica import Replica
+from headrace.wire.kafka.codec import decode, encode
 from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.record_batch import stamp_crc
 from headrace.wire.kafka.records import build_batch
@@ -29,6 +30,12 @@ _TEMPLATE = bytes(build_batch([(None, _VALUE.pack(-1), (), 0)]))
 _VALUE_AT = _TEMPLATE.index(_VALUE.pack(-1), 61)
 
 SETTINGS = QuorumSettings(snapshot_chunk_bytes_max=40)
+
+
+def through_wire(message: Message) -> Message:
+    """The message as its newest version brings it over the wire."""
+    version = message.VERSIONS[1]
+    return decode(type(message), encode(message, version), version)[0]
 
 
 class Waiting(NamedTuple):
@@ -48,11 +55,15 @@ class Simulation:
         observer_count: int = 0,
         weather: Weather | None = None,
         settings: QuorumSettings = SETTINGS,
+        *,
+        on_wire: bool = False,
     ) -> None:
         self.seed = seed
         self.dice = random.Random(seed)
         self.cluster_id = "simulated"
         self.settings = settings
+        self.on_wire = on_wire
+        """Messages travel as bytes, not as values: slower, and with the codec's opinion."""
         self.now_ms = 0
         self.event_count = 0
         self.network = Network(
@@ -122,6 +133,8 @@ class Simulation:
         if not target.is_up and self.network.is_refused(source.node_id, target.node_id):
             self.schedule(1, source.on_failed, source.incarnation, send.request_id)
             return
+        if self.on_wire:
+            send = send._replace(message=through_wire(send.message))
         args = (source, source.incarnation, send)
         self.network.send(source.node_id, target.node_id, target.on_request, *args)
 
@@ -129,6 +142,8 @@ class Simulation:
         self, source: Replica, target_id: int, incarnation: int, request_id: int, message: Message
     ) -> None:
         target = self.replicas[target_id]
+        if self.on_wire:
+            message = through_wire(message)
         args = (incarnation, request_id, message)
         self.network.send(source.node_id, target_id, target.on_response, *args)
 
@@ -156,6 +171,11 @@ class Simulation:
             if base_offset >= 0:
                 waiting = Waiting(event.epoch, base_offset, next_offset, bytes(event.batch))
                 self._waiting.setdefault(replica.node_id, []).append(waiting)
+
+    def on_stopped(self, replica: Replica) -> None:
+        """Its clients will never know."""
+        self._waiting.pop(replica.node_id, None)
+        self.checkers.on_stopped(replica)
 
     def on_committed(self, replica: Replica) -> None:
         """A leader answers what its high watermark covers; what an older epoch promised is

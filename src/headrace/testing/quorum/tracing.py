@@ -2,8 +2,8 @@
 
 Owns: the lines of a transcript. Must not know: scenarios.
 
-A line is `time replica what`. Fetches that find nothing remarkable are left out: they are the
-heartbeat of a quorum, and would drown the rest.
+A line is `time replica what`. Fetches that find nothing remarkable are left out, and so are
+refusals told before: they are the heartbeat of a quorum, and would drown the rest.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ class TracingCheckers(Checkers):
         self.is_judging = True
         """Not so in a scenario whose disks lie: every rule may break then."""
         self._roles: dict[int, str] = {}
+        self._refused: set[str] = set()
 
     def note(self, replica: "Replica", what: str) -> None:
         self.lines.append(f"{replica.world.now_ms:6} {replica.node_id} {what}")
@@ -60,6 +61,10 @@ class TracingCheckers(Checkers):
             self.note(replica, role)
         if self.is_judging:
             super().on_step(replica, event, ready)
+
+    def on_acting(self, replica: "Replica") -> None:
+        if self.is_judging:
+            super().on_acting(replica)
 
     def on_persisted(self, replica: "Replica", state: ElectionState) -> None:
         voted = f", voted for {state.voted_key.id}" if state.voted_key else ""
@@ -107,9 +112,12 @@ class TracingCheckers(Checkers):
             super().on_reply_sent(replica, request, response)
 
     def _note_fetched(self, replica: "Replica", request: Any, told: Any) -> None:
-        at = f"{request.replica_id} at {request.topics[0].partitions[0].fetch_offset}"
+        at = f"{request.replica_state.replica_id} at {request.topics[0].partitions[0].fetch_offset}"
         if told.error_code:
-            self.note(replica, f"refuses a fetch of {at}{_error(told)}")
+            refusal = f"refuses a fetch of {at}{_error(told)}"
+            if f"{replica.node_id} {refusal}" not in self._refused:
+                self._refused.add(f"{replica.node_id} {refusal}")
+                self.note(replica, refusal)
         elif told.diverging_epoch.epoch >= 0:
             end = told.diverging_epoch
             self.note(replica, f"tells {at}: epoch {end.epoch} ended at {end.end_offset}")
