@@ -1,4 +1,4 @@
-"""Whole lives of a quorum, by seed, with checkers R1 to R12 after every event and liveness at the end.
+"""Whole lives of a quorum, by seed: checkers R1 to R12 after every event, liveness at the end.
 
 A failure prints the seed, its rule, and the fewest events with which it still happens.
 """

@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.quorum import elections
 from headrace.quorum.election_state import ElectionState
-from headrace.quorum.log_view import LogView
+from headrace.quorum.log_view import LogView, SnapshotId
 from headrace.quorum.node import RaftNode
 from headrace.quorum.progress import ProgressTable
 from headrace.quorum.roles.fetching import NO_REQUEST, Fetching
@@ -161,7 +161,7 @@ def _own_sync_not_awaited() -> list[Patch]:
         return original(self, voters, own_key, _ends[own_key])
 
     _ends: dict[Any, int] = {}
-    commit = Leader.maybe_commit
+    commit: Callable[[Leader], None] = Leader.maybe_commit
 
     def maybe_commit(self: Leader) -> None:
         _ends[self.node.me.key] = self.node.log.end_offset
@@ -221,7 +221,7 @@ def _truncates_below_high_watermark() -> list[Patch]:
 def _diverging_tail_kept() -> list[Patch]:
     """A follower that diverges takes the leader's entries without cutting its own."""
 
-    def truncation_for(self: LogView, diverging: Any) -> int:
+    def truncation_for(self: LogView, diverging: SnapshotId) -> int:
         return max(self.start_offset, min(self.end_offset, diverging.end_offset))
 
     original = LogView.compare
@@ -256,6 +256,20 @@ def _any_answer_is_read() -> list[Patch]:
         original(self, request_id, message)
 
     return [(Fetching, "on_response", on_response)]
+
+
+def _applies_uncommitted() -> list[Patch]:
+    """The state machine sees entries when they are written."""
+    original = Replica._commit
+
+    def commit(self: Replica, high_watermark: int) -> None:
+        original(self, high_watermark)
+        log, machine = self.disk.log, self.machine
+        for batch in log.batches[log.slot_of(machine.applied_offset) :]:
+            machine.replay(batch)
+            self.world.checkers.on_applied(self, batch)
+
+    return [(Replica, "_commit", commit)]
 
 
 # -- voters and snapshots --------------------------------------------------------------------
@@ -316,6 +330,7 @@ BUGS = [
     Bug("a diverging tail is kept", _diverging_tail_kept, frozenset({"R3", "R5", "R7"}), 50),
     Bug("a truncation is not written", _truncation_not_written, frozenset({"R5", "R7"}), 50),
     Bug("any answer is read", _any_answer_is_read, frozenset({"R4", "R5", "R9"}), 300),
+    Bug("uncommitted entries are applied", _applies_uncommitted, frozenset({"R8"}), 5),
     Bug("two voter changes at once", _two_changes_at_once, frozenset({"R11"}), 30),
     Bug("a voter change before an own entry", _change_before_own_entry, frozenset({"R11"}), 50),
     Bug("a snapshot is not the fold", _snapshot_of_the_log_end, frozenset({"R9"}), 5),

@@ -7,7 +7,7 @@ R3   a high watermark never goes down; when a leader's moves, a majority of vote
      and the last of them is of the leader's own epoch
 R4   nothing before a high watermark, and nothing committed, is ever cut off
 R5   what is committed at an offset is the same bytes on every replica; read again after a crash
-R6   a new leader has every committed entry
+R6   a new leader has every entry that leaders of older epochs committed
 R7   committed means synced on a majority; a fetch tells of nothing that is not synced
 R8   the state machine is the fold of the committed log, on every replica
 R9   a snapshot is the fold of the log before it; a leader loads none; the log starts before its end
@@ -47,6 +47,8 @@ class LogCheckers:
         self._committed: dict[int, Batch] = {}
         self.committed_end = 0
         self.committed_voters = format_voters
+        self._committed_in: dict[int, int] = {}
+        """By epoch: how far its leader committed."""
         self._folded: dict[int, Folded] = {0: Folded(0, 0, format_voters)}
         self._verified: dict[int, int] = {}
         """By replica: the offset up to which its log was compared with the history."""
@@ -72,12 +74,14 @@ class LogCheckers:
     def on_elected(self, replica: "Replica") -> None:
         node, log = replica.node, replica.disk.log
         self._epoch_start[node.epoch] = log.end_offset
-        if log.end_offset < self.committed_end:
-            told = f"{replica} leads and ends at {log.end_offset} of {self.committed_end}"
-            raise Violation("R6", told)
+        # A newer leader may have committed more before this one came to know that it won.
+        ends = (end for epoch, end in self._committed_in.items() if epoch < node.epoch)
+        owed_end = max(ends, default=0)
+        if log.end_offset < owed_end:
+            raise Violation("R6", f"{replica} leads and ends at {log.end_offset} of {owed_end}")
         verified = self._verified[replica.node_id]
         try:
-            self._verify(replica, log, self.committed_end)
+            self._verify(replica, log, owed_end)
         except Violation as violation:
             raise Violation("R6", f"{replica} leads without it: {violation}") from None
         # It has them, and does not know yet that they are committed.
@@ -113,6 +117,7 @@ class LogCheckers:
         self._acted_high_watermark[replica.node_id] = high_watermark
         if replica.node.is_leader:
             self._check_majority(replica, high_watermark)
+            self._committed_in[replica.node.epoch] = high_watermark
         self._verify(replica, replica.disk.log, high_watermark)
 
     def _check_majority(self, replica: "Replica", high_watermark: int) -> None:
