@@ -16,7 +16,6 @@ nothing that is not durable, or in that same `Ready` to be made durable first.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.base.randomness import Random
@@ -40,7 +39,8 @@ from headrace.quorum.events import (
     SnapshotWritten,
     Tick,
 )
-from headrace.quorum.log_view import LogView, SnapshotId
+from headrace.quorum.loading import Loaded
+from headrace.quorum.log_view import NO_EPOCH
 from headrace.quorum.roles.candidate import Candidate
 from headrace.quorum.roles.follower import Follower
 from headrace.quorum.roles.leader import Leader
@@ -51,7 +51,6 @@ from headrace.quorum.roles.role import Role
 from headrace.quorum.roles.unattached import Unattached
 from headrace.quorum.settings import Identity, QuorumSettings
 from headrace.quorum.snapshots import Snapshots
-from headrace.quorum.voters import VoterHistory, VoterSet
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -59,18 +58,6 @@ from headrace.wire.kafka.messages.end_quorum_epoch import EndQuorumEpochRequest
 from headrace.wire.kafka.messages.fetch import FetchRequest
 from headrace.wire.kafka.messages.fetch_snapshot import FetchSnapshotRequest
 from headrace.wire.kafka.messages.vote import VoteRequest
-
-
-@dataclass(slots=True)
-class Loaded:
-    """What a replica finds on its disk, all of it synced."""
-
-    election: ElectionState = field(default_factory=ElectionState)
-    log: LogView = field(default_factory=LogView)
-    voters: VoterHistory = field(default_factory=lambda: VoterHistory(VoterSet()))
-    snapshots: dict[SnapshotId, int] = field(default_factory=dict)
-    """Their sizes in bytes."""
-
 
 _SERVED_BY_ALL: dict[type[Message], Callable[..., None]] = {
     VoteRequest: elections.serve_vote,
@@ -271,7 +258,7 @@ class RaftNode:
 
     def adopt(self, epoch: int, leader_id: int) -> None:
         """A message tells that `epoch` exists and, perhaps, who leads it."""
-        if epoch < self.epoch:
+        if epoch < self.epoch or epoch == NO_EPOCH:
             return
         if leader_id == self.me.node_id:
             # We know that ourselves; or our id led before its disk was lost.

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from headrace.quorum.batches import Batch, cut_batches
 from headrace.quorum.election_state import ElectionState
+from headrace.quorum.loading import is_log_superseded
 from headrace.quorum.log_view import LogView, SnapshotId
 
 
@@ -165,11 +166,8 @@ class ReplicaDisk:
         latest = max(self.snapshots, default=None)
         if latest is None:
             return
-        if latest.end_offset > self.log.end_offset or self._epoch_before(latest) != latest.epoch:
-            self.write(Reset(latest))
-            self.sync(1)
-
-    def _epoch_before(self, at: SnapshotId) -> int:
         view = LogView(self.log.start)
         view.append(self.log.batches)
-        return view.epoch_before(at.end_offset)
+        if is_log_superseded(view, latest):
+            self.write(Reset(latest))
+            self.sync(1)

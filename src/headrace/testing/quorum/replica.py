@@ -27,10 +27,11 @@ from headrace.quorum.events import (
     SnapshotWritten,
     Tick,
 )
-from headrace.quorum.log_view import LogPosition, LogView, SnapshotId
-from headrace.quorum.node import Loaded, RaftNode
+from headrace.quorum.loading import Loaded, load
+from headrace.quorum.log_view import LogPosition, SnapshotId
+from headrace.quorum.node import RaftNode
 from headrace.quorum.settings import Identity
-from headrace.quorum.voters import VoterHistory, VoterSet
+from headrace.quorum.voters import VoterSet
 from headrace.testing.quorum.disk import ReplicaDisk, Reset, Start, Truncate
 from headrace.testing.quorum.state_machine import DigestMachine
 from headrace.wire.kafka.message import Message
@@ -111,16 +112,10 @@ class Replica:
         return DigestMachine.from_snapshot(self.disk.snapshots[latest])
 
     def _load(self) -> Loaded:
-        content = self.disk.log
-        log = LogView(content.start)
-        log.append(content.batches)
-        log.on_synced(log.position)
-        voters = VoterHistory(self._voters_at(content.start))
-        for batch in content.batches:
-            if batch.voters is not None:
-                voters.add(batch.base_offset, batch.voters)
-        sizes = {id_: len(content) for id_, content in self.disk.snapshots.items()}
-        return Loaded(self.disk.election, log, voters, sizes)
+        disk = self.disk
+        start = disk.log.start
+        sizes = {id_: len(content) for id_, content in disk.snapshots.items()}
+        return load(disk.election, start, self._voters_at(start), disk.log.batches, sizes)
 
     def _voters_at(self, start: SnapshotId) -> VoterSet:
         """A log that starts late starts at a snapshot, which tells the voters."""

@@ -15,9 +15,10 @@ from headrace.quorum.events import (
     ResponseReceived,
     Tick,
 )
+from headrace.quorum.loading import Loaded
 from headrace.quorum.log_view import LogView, SnapshotId
 from headrace.quorum.messages import begin_quorum_epoch_request, fetch_request, vote_request
-from headrace.quorum.node import Loaded, RaftNode
+from headrace.quorum.node import RaftNode
 from headrace.quorum.settings import Identity, QuorumSettings
 from headrace.quorum.voters import VoterHistory, VoterSet
 from headrace.wire.kafka.messages import fetch, vote

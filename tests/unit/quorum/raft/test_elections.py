@@ -201,6 +201,14 @@ def test_two_leaders_of_an_epoch_stop_the_replica() -> None:
     assert dialogue.sleep(5_000).sends == []
 
 
+def test_epoch_zero_has_no_leader() -> None:
+    """An answer that leaves the leader out tells of leader 0 in epoch 0."""
+    dialogue = Dialogue()
+    dialogue.node.adopt(0, 0)
+    assert dialogue.role == "unattached"
+    assert not dialogue.node.has_leader
+
+
 def test_requests_of_another_cluster_or_shape_are_refused() -> None:
     dialogue = Dialogue()
     request = vote_request(identity(2), key(1), 1, log_of(), pre_vote=False)
