@@ -18,7 +18,7 @@ from headrace.testing.quorum.simulation import SETTINGS, Simulation
 from headrace.testing.quorum.violation import Violation
 
 EVENTS_MIN = 2_000
-LEADER_TIMEOUTS_MAX = 30
+LEADER_TIMEOUTS_MAX = 10
 """A leader within so many election time-outs after the last fault."""
 RECOVERY_MS_MAX = 60_000
 QUEUED_MS_MAX = 4_100
