@@ -1,0 +1,56 @@
+"""A leader's answer to DescribeQuorum.
+
+Owns: its form. Must not know: wall time; the times are the core's, and the driver moves them
+to the wall clock's.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.quorum.election_state import ReplicaKey
+from headrace.wire.kafka.messages import describe_quorum
+
+if TYPE_CHECKING:
+    from headrace.quorum.roles.leader import Leader
+
+
+def describe(leader: "Leader") -> describe_quorum.DescribeQuorumResponse:
+    node = leader.node
+    voters = node.voters.latest
+    partition = describe_quorum.DescribeQuorumResponsePartitionData(
+        leader_id=node.me.node_id,
+        leader_epoch=node.epoch,
+        high_watermark=node.high_watermark,
+        current_voters=[_state(leader, key) for key in voters.keys],
+        observers=[_state(leader, key) for key in leader.progress.observers(voters)],
+    )
+    topic = describe_quorum.DescribeQuorumResponseTopicData(
+        topic_name=node.me.topic_name, partitions=[partition]
+    )
+    nodes = [
+        describe_quorum.Node(
+            node_id=voter.key.id,
+            listeners=[
+                describe_quorum.Listener(name=e.name, host=e.host, port=e.port)
+                for e in voter.endpoints
+            ],
+        )
+        for voter in voters
+    ]
+    return describe_quorum.DescribeQuorumResponse(topics=[topic], nodes=nodes)
+
+
+def _state(leader: "Leader", key: ReplicaKey) -> describe_quorum.ReplicaState:
+    node, progress = leader.node, leader.progress.of(key)
+    if key == node.me.key:
+        end_offset, fetch_ms, caught_up_ms = node.log.end_offset, node.now_ms, node.now_ms
+    else:
+        has_fetched = leader.progress.has_fetched(key)
+        end_offset, caught_up_ms = progress.end_offset, progress.last_caught_up_ms
+        fetch_ms = progress.last_fetch_ms if has_fetched else -1
+    return describe_quorum.ReplicaState(
+        replica_id=key.id,
+        replica_directory_id=key.directory_id,
+        log_end_offset=end_offset,
+        last_fetch_timestamp=fetch_ms,
+        last_caught_up_timestamp=caught_up_ms,
+    )

@@ -1,0 +1,178 @@
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and DescribeQuorum, as a leader answers them."""
+
+from typing import Any
+
+from tests.unit.quorum.raft.dialogue import VOTERS, Dialogue, key, log_of
+
+from headrace.quorum.events import Ready
+from headrace.quorum.voters import VoterSet
+from headrace.wire.kafka.codec import decode, encode
+from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from headrace.wire.kafka.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
+from headrace.wire.kafka.messages.remove_raft_voter import RemoveRaftVoterRequest
+from headrace.wire.kafka.messages.update_raft_voter import UpdateRaftVoterRequest
+
+
+def established() -> Dialogue:
+    """A leader that has committed an entry of its epoch, with both followers at its heels."""
+    dialogue = Dialogue()
+    dialogue.lead()
+    dialogue.synced()
+    catch_up(dialogue)
+    assert dialogue.node.high_watermark == dialogue.node.log.end_offset
+    return dialogue
+
+
+def catch_up(dialogue: Dialogue, *ids: int) -> None:
+    for node_id in ids or (2, 3):
+        dialogue.fetched_by(node_id, dialogue.node.log, high_watermark=2**62)
+
+
+def add(node_id: int, disk: int = 0, **fields: Any) -> AddRaftVoterRequest:
+    return AddRaftVoterRequest(
+        cluster_id="cluster",
+        voter_id=node_id,
+        voter_directory_id=key(node_id, disk).directory_id,
+        listeners=[Listener(name="CONTROLLER", host="h", port=1)],
+        **fields,
+    )
+
+
+def remove(node_id: int, disk: int = 0) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(
+        cluster_id="cluster",
+        voter_id=node_id,
+        voter_directory_id=key(node_id, disk).directory_id,
+    )
+
+
+def error_in(ready: Ready) -> int:
+    code: int = next(
+        reply.message.error_code  # type: ignore[attr-defined]
+        for reply in ready.replies
+        if "RaftVoter" in type(reply.message).__name__
+    )
+    return code
+
+
+def test_a_voter_is_added_once_it_has_caught_up() -> None:
+    dialogue = established()
+    assert error_in(dialogue.request(add(4))) == ErrorCode.REQUEST_TIMED_OUT
+    catch_up(dialogue, 4)
+    ready = dialogue.request(add(4))
+    assert ready.append[0].voters is not None
+    assert key(4) in dialogue.node.voters.latest, "it holds at once"
+    assert not any("RaftVoter" in type(r.message).__name__ for r in ready.replies)
+    dialogue.synced()
+    catch_up(dialogue, 2)
+    ready = dialogue.fetched_by(3, dialogue.node.log)
+    assert error_in(ready) == ErrorCode.NONE
+
+
+def test_an_addition_may_be_answered_before_it_is_committed() -> None:
+    dialogue = established()
+    catch_up(dialogue, 4)
+    assert error_in(dialogue.request(add(4, ack_when_committed=False))) == ErrorCode.NONE
+
+
+def test_one_change_at_a_time() -> None:
+    dialogue = established()
+    dialogue.request(remove(3))
+    ready = dialogue.request(remove(2))
+    assert error_in(ready) == ErrorCode.REQUEST_TIMED_OUT
+    assert ready.append == []
+
+
+def test_no_change_before_an_entry_of_the_own_epoch_is_committed() -> None:
+    dialogue = Dialogue(log=log_of(1, 1))
+    dialogue.lead()
+    assert error_in(dialogue.request(remove(3))) == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_an_id_votes_once_and_a_lost_disk_is_taken_out_by_its_key() -> None:
+    dialogue = established()
+    catch_up(dialogue, 2)
+    dialogue.fetched_by(3, dialogue.node.log, disk=1)
+    assert error_in(dialogue.request(add(3, disk=1))) == ErrorCode.DUPLICATE_VOTER
+    assert error_in(dialogue.request(remove(3, disk=1))) == ErrorCode.VOTER_NOT_FOUND
+    assert dialogue.request(remove(3)).append != []
+
+
+def test_the_last_voter_stays() -> None:
+    dialogue = Dialogue(voters=VoterSet.of(key(1)))
+    dialogue.sleep(0)
+    dialogue.synced()
+    assert error_in(dialogue.request(remove(1))) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_change_that_would_leave_too_few_fetching_is_refused() -> None:
+    dialogue = established()
+    dialogue.sleep(600)
+    catch_up(dialogue, 2)
+    dialogue.sleep(600)
+    assert dialogue.role == "leader"
+    assert error_in(dialogue.request(remove(2))) == ErrorCode.REQUEST_TIMED_OUT
+    assert dialogue.request(remove(3)).append != []
+
+
+def test_a_leader_that_is_removed_leads_until_that_is_committed() -> None:
+    dialogue = established()
+    dialogue.request(remove(1))
+    assert dialogue.role == "leader"
+    dialogue.synced()
+    catch_up(dialogue, 2)
+    assert dialogue.role == "leader", "its own copy no longer counts"
+    ready = dialogue.fetched_by(3, dialogue.node.log)
+    assert dialogue.role == "resigned"
+    assert error_in(ready) == ErrorCode.NONE
+    dialogue.sleep(2 * dialogue.node.settings.election_timeout_ms)
+    assert dialogue.role == "observer"
+
+
+def test_lost_leadership_answers_a_waiting_change() -> None:
+    dialogue = established()
+    dialogue.request(remove(3))
+    ready = dialogue.told_of_leader(2, dialogue.node.epoch + 1)
+    assert error_in(ready) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_update_is_of_a_voter_and_of_the_epoch() -> None:
+    dialogue = established()
+    request = UpdateRaftVoterRequest(
+        cluster_id="cluster",
+        current_leader_epoch=dialogue.node.epoch - 1,
+        voter_id=2,
+        voter_directory_id=key(2).directory_id,
+    )
+    assert error_in(dialogue.request(request)) == ErrorCode.FENCED_LEADER_EPOCH
+    request.current_leader_epoch = dialogue.node.epoch
+    ready = dialogue.request(request)
+    assert ready.append[0].voters is not None
+    assert ready.append[0].voters.keys == VOTERS.keys
+
+
+def test_tools_are_told_who_does_not_lead() -> None:
+    dialogue = Dialogue()
+    assert error_in(dialogue.request(remove(3))) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    (reply,) = dialogue.request(DescribeQuorumRequest()).replies
+    assert isinstance(reply.message, DescribeQuorumResponse)
+    partition = reply.message.topics[0].partitions[0]
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_describe_tells_voters_and_observers() -> None:
+    dialogue = established()
+    dialogue.fetched_by(9, log_of())
+    (reply,) = dialogue.request(DescribeQuorumRequest()).replies
+    message, _ = decode(DescribeQuorumResponse, encode(reply.message, 2), 2)
+    partition = message.topics[0].partitions[0]
+    assert partition.leader_id == 1
+    assert partition.high_watermark == dialogue.node.high_watermark
+    ends = {state.replica_id: state.log_end_offset for state in partition.current_voters}
+    assert ends == dict.fromkeys((1, 2, 3), dialogue.node.log.end_offset)
+    assert [state.replica_id for state in partition.observers] == [9]
+    assert len(message.nodes) == 3
