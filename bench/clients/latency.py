@@ -100,6 +100,7 @@ def produce(
     """Send on schedule; the latencies of the acknowledgements after the warm-up."""
     total, warm = counts
     loader = Loader(address, frame_for(topic, PARTITION, size))
+    loader.socket.setblocking(True)  # a server that does not read makes messages late, no more
     frames = Frames(topic, size)
     latencies: list[float] = []
     start_s = time.monotonic() + 0.05
