@@ -140,14 +140,6 @@ class BrokerConfig:
     def socket_request_max_bytes(self) -> int:
         return int(self.values["socket.request.max.bytes"])
 
-    @property
-    def fetch_max_bytes(self) -> int:
-        return int(self.values["fetch.max.bytes"])
-
-    @property
-    def produce_validate_records(self) -> bool:
-        return bool(self.values["headrace.produce.validate.records"])
-
 
 def parse_listener(key: str, text: str) -> tuple[str, str, int]:
     """`NAME://host:port`, with IPv6 hosts in brackets."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.base.promise import Promise
 from headrace.broker.partition import Partition
+from headrace.cluster.image import OFFSETS_TOPIC
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_topics import (
@@ -29,7 +30,6 @@ from headrace.wire.kafka.records import (
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _READ_BYTES = 1 << 20
 _CREATE_TOPICS_VERSION = 7
 

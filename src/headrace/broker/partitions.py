@@ -53,6 +53,7 @@ class Partitions:
         self._damaged: dict[tuple[TopicKey, int], str] = {}
         """Partitions whose log can't be opened, by id and by name, with the topic's name."""
         self._lost_directories: set[bytes] = set()
+        """Only while the history is replayed: what was registered last and is not here."""
         self._missed_directories: set[bytes] = set()
         self._has_loaded = False
         self.storage_error_count = 0
@@ -106,21 +107,22 @@ class Partitions:
                 topic = image.topics_by_name.get(record.resource_name)
                 if topic is not None:
                     changed.add(topic.topic_id)
-        self._lost_directories = self._find_lost_directories(image)
+        if not self._has_loaded:
+            self._lost_directories = self._find_lost_directories(image)
         for topic_id in changed:
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
                 self._follow_topic(image, topic)
         self._sync_new()
         self._has_loaded = True
+        self._lost_directories = set()
         return gone
 
     def _find_lost_directories(self, image: ClusterImage) -> set[bytes]:
         """Directories that this node had when it registered last, and has no more.
 
         Their partitions must not come back as empty ones: a disk that is not mounted would
-        lose its data without a word. Live metadata changes nothing here: this node has
-        registered what it has.
+        lose its data without a word.
         """
         registered = image.brokers.get(self._node_id)
         if registered is None:
@@ -212,7 +214,7 @@ class Partitions:
         for directory in self._directories:
             if directory.has_partition(topic, index):
                 return directory
-        if self._lost_directories and not self._has_loaded:
+        if self._lost_directories:
             return None
         in_service = [d for d in self._directories if d.failure is None] or self._directories
         counts = {directory.path: 0 for directory in in_service}

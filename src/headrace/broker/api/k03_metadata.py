@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from headrace.base.ids import NO_TOPIC_ID
 from headrace.base.promise import Promise
 from headrace.broker.context import RequestContext
-from headrace.broker.offsets_log import OFFSETS_TOPIC
 from headrace.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from headrace.broker.reachable import reachable_brokers
-from headrace.cluster.image import NO_LEADER, PartitionImage, TopicImage
+from headrace.cluster.image import NO_LEADER, OFFSETS_TOPIC, PartitionImage, TopicImage
 from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC, topic_name_refusal
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_topics import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.base.promise import Promise
 from headrace.broker.context import RequestContext
+from headrace.cluster.image import OFFSETS_TOPIC
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.find_coordinator import (
     Coordinator,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 KEY_TYPE_GROUP = 0
 KEY_TYPE_TRANSACTION = 1
 FIRST_VERSION_WITH_KEYS = 4
-OFFSETS_TOPIC = "__consumer_offsets"
 NO_NODE = -1
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.promise import Promise
+from headrace.base.randomness import Random
 from headrace.broker.groups import joining, session
 from headrace.broker.groups.commits import Commits
 from headrace.broker.groups.group import Group
@@ -25,7 +26,7 @@ from headrace.broker.groups.member import (
     SyncQuestion,
 )
 from headrace.broker.groups.settings import Config, GroupSettings
-from headrace.broker.groups.shards import RandomBits, Shards
+from headrace.broker.groups.shards import Shards
 from headrace.broker.groups.store import OffsetsLog
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
@@ -45,7 +46,7 @@ class GroupCoordinator:
         offsets_log: OffsetsLog,
         clock: Clock,
         timers: Timers,
-        random: RandomBits,
+        random: Random,
         image_source: Callable[[], ClusterImage],
     ) -> None:
         self.settings = GroupSettings.from_config(config)

@@ -10,11 +10,11 @@ bounded steps, so that a long partition does not hold the loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
+from headrace.base.randomness import Random
 from headrace.broker.groups import session
 from headrace.broker.groups.group import Group, Saved
 from headrace.broker.groups.instant import Instant
@@ -34,12 +34,6 @@ from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.coordinator_records import GroupMetadataValue
 
 LOAD_STEP_RECORDS_MAX = 2_000
-
-
-class RandomBits(Protocol):
-    """What is needed of `random.Random`."""
-
-    def getrandbits(self, k: int, /) -> int: ...
 
 
 class HostedGroup:
@@ -75,7 +69,7 @@ class Shards:
         offsets_log: OffsetsLog,
         clock: Clock,
         timers: Timers,
-        random: RandomBits,
+        random: Random,
     ) -> None:
         self.settings = settings
         self._log = offsets_log

@@ -22,8 +22,7 @@ from typing import Any
 import cramjam
 
 from headrace.base.errors import ProtocolError
-
-DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
+from headrace.base.limits import DECOMPRESSED_BYTES_MAX
 
 Buffer = bytes | bytearray | memoryview
 

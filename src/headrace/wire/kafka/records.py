@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.base.errors import ProtocolError
+from headrace.base.limits import DECOMPRESSED_BYTES_MAX
 from headrace.wire.kafka.compression import (
-    DECOMPRESSED_BYTES_MAX,
     Compression,
     compress,
     decompress,
