@@ -1,0 +1,294 @@
+"""The fetcher of one leader: all partitions that we follow there, one request under way.
+
+Owns: the fetch session with that leader (KIP-227), back-offs, the order of requests.
+Must not know: sockets (`Peers` does), what an answer does to a log (`following`).
+
+A fetch at our end is the acknowledgement of all before it, so the next request leaves as soon as an
+answer is on disk: the leader holds it until there is something new.
+
+Invariants: at most one request is under way; a partition is in the session exactly as it was last
+sent; after an answer that is lost or out of order the session begins anew.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.base.clock import Clock, Timer, Timers
+from headrace.base.events import EventLog
+from headrace.broker.replication.following import Following, Next, Position
+from headrace.quorum.peers import Peers
+from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from headrace.wire.kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+Key = tuple[bytes, int]
+_EARLIEST, _LATEST = -2, -1
+_SESSION_EPOCH_MAX = 2**31 - 1
+_LOST_SESSION = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    partition_bytes_max: int = 1_048_576
+    response_bytes_max: int = 10_485_760
+    backoff_ms: int = 1_000
+
+
+class Fetcher:
+    def __init__(
+        self,
+        leader_id: int,
+        me: int,
+        broker_epoch: Callable[[], int],
+        peers: Peers,
+        settings: FetcherSettings,
+        clock: Clock,
+        timers: Timers,
+        events: EventLog,
+    ) -> None:
+        self.leader_id = leader_id
+        self._me = me
+        self._broker_epoch = broker_epoch
+        self._peers = peers
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._events = events
+        self._followed: dict[Key, Following] = {}
+        self._session: dict[Key, Position] = {}
+        """What the leader's session holds."""
+        self._session_id = 0
+        self._session_epoch = 0
+        self._is_asking = False
+        self._is_closed = False
+        self._wake: Timer | None = None
+        self.bytes_fetched = 0
+        self.failure_count = 0
+
+    # -- partitions ----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def add(self, following: Following) -> None:
+        self._followed[following.key] = following
+        self._maybe_ask()
+
+    def remove(self, key: Key) -> None:
+        self._followed.pop(key, None)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._followed.clear()
+        self._cancel_wake()
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def _maybe_ask(self) -> None:
+        if self._is_asking or self._is_closed:
+            return
+        now_ms = self._clock.monotonic_ms()
+        due = {
+            key: following.position
+            for key, following in self._followed.items()
+            if following.retry_at_ms <= now_ms
+        }
+        if not due:
+            self._wake_for_next(now_ms)
+            return
+        self._is_asking = True
+        request = self._request(due)
+        self._peers.send(
+            self.leader_id,
+            request,
+            lambda response, _refused: self._on_answer(response, due),
+        )
+
+    def _request(self, due: dict[Key, Position]) -> FetchRequest:
+        changed = {key: at for key, at in due.items() if self._session.get(key) != at}
+        gone = [key for key in self._session if key not in due]
+        self._session = dict(due)
+        settings = self._settings
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._me, replica_epoch=self._broker_epoch()),
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_bytes_max,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[
+                FetchTopic(
+                    topic_id=topic_id,
+                    partitions=[
+                        FetchPartition(
+                            partition=index,
+                            current_leader_epoch=at.leader_epoch,
+                            fetch_offset=at.fetch_offset,
+                            last_fetched_epoch=at.last_fetched_epoch,
+                            log_start_offset=at.log_start_offset,
+                            partition_max_bytes=settings.partition_bytes_max,
+                        )
+                        for index, at in partitions
+                    ],
+                )
+                for topic_id, partitions in _by_topic(changed.items())
+            ],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=topic_id, partitions=[index for index, _ in partitions])
+                for topic_id, partitions in _by_topic((key, None) for key in gone)
+            ],
+        )
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def _on_answer(self, response: Message | None, asked: dict[Key, Position]) -> None:
+        self._is_asking = False
+        if self._is_closed:
+            return
+        if not isinstance(response, FetchResponse):
+            self._on_failure()
+            return
+        error = ErrorCode(response.error_code)
+        if error:
+            self._forget_session()
+            if error not in _LOST_SESSION:
+                self._on_failure()
+                return
+        else:
+            self._session_id = response.session_id
+            self._session_epoch = self._session_epoch % _SESSION_EPOCH_MAX + 1
+            if not response.session_id:
+                self._forget_session()
+            for topic in response.responses:
+                for data in topic.partitions:
+                    self._on_partition((bytes(topic.topic_id), data.partition_index), data, asked)
+        self._maybe_ask()
+
+    def _on_partition(self, key: Key, data: PartitionData, asked: dict[Key, Position]) -> None:
+        following = self._followed.get(key)
+        at = asked.get(key)
+        if following is None or at is None:
+            return
+        if data.records is not None:
+            self.bytes_fetched += len(data.records)
+        match following.on_answer(data, at):
+            case Next.FETCH:
+                return
+            case Next.BACK_OFF:
+                following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
+            case Next.FIND_OFFSETS:
+                following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
+                self._find_offsets(following)
+            case Next.STOP:
+                self._followed.pop(key, None)
+
+    def _on_failure(self) -> None:
+        self.failure_count += 1
+        self._forget_session()
+        retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
+        for following in self._followed.values():
+            following.retry_at_ms = max(following.retry_at_ms, retry_at_ms)
+        self._wake_for_next(self._clock.monotonic_ms())
+
+    def _forget_session(self) -> None:
+        self._session = {}
+        self._session_id = 0
+        self._session_epoch = 0
+
+    def _wake_for_next(self, now_ms: int) -> None:
+        self._cancel_wake()
+        if self._followed and not self._is_closed:
+            at_ms = min(following.retry_at_ms for following in self._followed.values())
+            self._wake = self._timers.call_later(max(1, at_ms - now_ms), self._on_wake)
+
+    def _on_wake(self) -> None:
+        self._wake = None
+        self._maybe_ask()
+
+    def _cancel_wake(self) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+
+    # -- out of range --------------------------------------------------------------------------
+
+    def _find_offsets(self, following: Following) -> None:
+        """Where the leader's log starts, then where it ends; then ours is brought into it."""
+        epoch = following.leader_epoch
+
+        def on_start(start: int) -> None:
+            self._list_offset(following, _LATEST, lambda end: on_range(start, end))
+
+        def on_range(start: int, end: int) -> None:
+            if (
+                following.leader_epoch != epoch
+                or self._followed.get(following.key) is not following
+            ):
+                return
+            self._events.warning(
+                "follower_out_of_range",
+                partition=following.partition.name,
+                own_end=following.partition.log.log_end_offset,
+                leader_start=start,
+                leader_end=end,
+            )
+            following.on_leader_range(start, end)
+            following.retry_at_ms = 0
+            self._maybe_ask()
+
+        self._list_offset(following, _EARLIEST, on_start)
+
+    def _list_offset(self, following: Following, at: int, on_offset: Callable[[int], None]) -> None:
+        request = ListOffsetsRequest(
+            replica_id=self._me,
+            topics=[
+                ListOffsetsTopic(
+                    name=following.partition.topic,
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=following.partition.index,
+                            current_leader_epoch=following.leader_epoch,
+                            timestamp=at,
+                        )
+                    ],
+                )
+            ],
+        )
+
+        def on_answer(response: Message | None, _refused: bool) -> None:
+            if isinstance(response, ListOffsetsResponse) and response.topics:
+                row = response.topics[0].partitions[0]
+                if not row.error_code and row.offset >= 0:
+                    on_offset(row.offset)
+
+        self._peers.send(self.leader_id, request, on_answer)
+
+
+def _by_topic(items: Any) -> list[tuple[bytes, list[tuple[int, Any]]]]:
+    topics: dict[bytes, list[tuple[int, Any]]] = {}
+    for (topic_id, index), value in items:
+        topics.setdefault(topic_id, []).append((index, value))
+    return list(topics.items())

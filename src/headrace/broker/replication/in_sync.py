@@ -1,0 +1,213 @@
+"""What a leader knows of its followers: how far each is, who is in sync, what all of them have.
+
+Owns: the followers' progress, the in-sync replicas as the metadata has them and as they are being
+proposed, and the arithmetic of the high watermark. Must not know: logs, requests, who answers a
+proposal. Spec: Kafka's Partition and Replica; KIP-497 (the controller decides), KIP-841 (fenced
+brokers stay out), KIP-903 (a broker that came back empty is another one), KIP-966.
+
+    committed   the ISR of the metadata
+    proposed    what the controller has been asked for, until it answers
+    maximal     both together: nobody in it may lack what the high watermark covers
+
+Invariants: the high watermark is at or below the log end offset of every member of the maximal
+ISR; one proposal is open at a time; a follower joins only with everything below the high watermark
+and from the start of this leader's epoch on (KAFKA-7128).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+UNKNOWN_OFFSET = -1
+UNKNOWN_EPOCH = -1
+
+
+@dataclass(slots=True)
+class Follower:
+    """One follower as its fetches show it: a fetch offset is an acknowledgement."""
+
+    broker_id: int
+    broker_epoch: int = UNKNOWN_EPOCH
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    caught_up_ms: int = 0
+    """The last time at which it had all that the leader had then."""
+    fetched_ms: int = 0
+    leader_end_offset: int = 0
+    """The leader's end at the fetch before."""
+
+    def on_fetch(
+        self, broker_epoch: int, offset: int, log_start_offset: int, leader_end: int, now_ms: int
+    ) -> None:
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.leader_end_offset:
+            # It has now what the leader had at its last fetch.
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.broker_epoch = broker_epoch
+        self.log_end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.leader_end_offset = leader_end
+        self.fetched_ms = now_ms
+
+    def is_behind(self, leader_end: int, now_ms: int, lag_ms_max: int) -> bool:
+        return self.log_end_offset != leader_end and now_ms - self.caught_up_ms > lag_ms_max
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An ISR to be asked of the controller, with the epochs of the brokers as they fetched."""
+
+    isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+class InSync:
+    __slots__ = (
+        "_broker_epoch",
+        "_epoch_start_offset",
+        "_leader_epoch",
+        "_me",
+        "_proposed",
+        "followers",
+        "isr",
+        "partition_epoch",
+    )
+
+    def __init__(
+        self,
+        me: int,
+        broker_epoch: int,
+        replicas: Iterable[int],
+        isr: tuple[int, ...],
+        leader_epoch: int,
+        partition_epoch: int,
+        epoch_start_offset: int,
+        now_ms: int,
+    ) -> None:
+        self._me = me
+        self._broker_epoch = broker_epoch
+        self._leader_epoch = leader_epoch
+        self._epoch_start_offset = epoch_start_offset
+        self._proposed: tuple[int, ...] | None = None
+        self.isr = isr
+        self.partition_epoch = partition_epoch
+        # A new leader has heard of nobody: members of the ISR get the whole lag time to show up.
+        self.followers = {
+            replica: Follower(replica, caught_up_ms=now_ms if replica in isr else -(10**12))
+            for replica in replicas
+            if replica != me
+        }
+
+    # -- what is known -------------------------------------------------------------------------
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return frozenset(self.isr).union(self._proposed or ())
+
+    @property
+    def is_proposing(self) -> bool:
+        return self._proposed is not None
+
+    def on_fetch(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        offset: int,
+        log_start_offset: int,
+        leader_end: int,
+        now_ms: int,
+    ) -> bool:
+        """False if it is no replica of this partition, or an older life of one."""
+        follower = self.followers.get(broker_id)
+        if follower is None or -1 < broker_epoch < follower.broker_epoch:
+            return False
+        follower.on_fetch(broker_epoch, offset, log_start_offset, leader_end, now_ms)
+        return True
+
+    def high_watermark(
+        self, current: int, leader_end: int, now_ms: int, lag_ms_max: int, isr_count_min: int
+    ) -> int:
+        """What all that count have; never below `current`.
+
+        Besides the maximal ISR a follower that is about to join counts: otherwise a busy leader
+        would stay ahead of it for ever. Below `isr_count_min` nothing new is committed (KIP-966):
+        else the last replicas that may lead could miss it.
+        """
+        if len(self.isr) < isr_count_min:
+            return current
+        members = self.maximal_isr
+        reached = leader_end
+        for follower in self.followers.values():
+            counts = follower.broker_id in members or (
+                follower.log_end_offset >= self._epoch_start_offset
+                and not follower.is_behind(leader_end, now_ms, lag_ms_max)
+            )
+            if counts and follower.log_end_offset < reached:
+                reached = follower.log_end_offset
+        return max(reached, current)
+
+    # -- proposals -----------------------------------------------------------------------------
+
+    def maybe_expand(
+        self, broker_id: int, high_watermark: int, may_join: Callable[[int, int], bool]
+    ) -> Proposal | None:
+        """`may_join(id, broker epoch)`: alive, not fenced, the same life as the metadata's."""
+        follower = self.followers.get(broker_id)
+        if follower is None or self.is_proposing or broker_id in self.isr:
+            return None
+        has_all = follower.log_end_offset >= max(high_watermark, self._epoch_start_offset)
+        if not has_all or not may_join(broker_id, follower.broker_epoch):
+            return None
+        return self._propose((*self.isr, broker_id))
+
+    def maybe_shrink(self, leader_end: int, now_ms: int, lag_ms_max: int) -> Proposal | None:
+        if self.is_proposing:
+            return None
+        left = tuple(
+            broker_id
+            for broker_id in self.isr
+            if broker_id == self._me
+            or (
+                broker_id in self.followers
+                and not self.followers[broker_id].is_behind(leader_end, now_ms, lag_ms_max)
+            )
+        )
+        return self._propose(left) if len(left) < len(self.isr) else None
+
+    def _propose(self, isr: tuple[int, ...]) -> Proposal:
+        self._proposed = isr
+        return Proposal(
+            isr,
+            tuple(self._epoch_of(broker_id) for broker_id in isr),
+            self._leader_epoch,
+            self.partition_epoch,
+        )
+
+    def _epoch_of(self, broker_id: int) -> int:
+        if broker_id == self._me:
+            return self._broker_epoch
+        return self.followers[broker_id].broker_epoch
+
+    def on_refused(self) -> None:
+        """The controller said no, and nothing changed there."""
+        self._proposed = None
+
+    def on_decided(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
+        """By an answer or by the metadata, whichever comes first. False if it is old news."""
+        if partition_epoch <= self.partition_epoch:
+            return False
+        self.isr = isr
+        self.partition_epoch = partition_epoch
+        self._proposed = None
+        return True
+
+    def on_replicas(self, replicas: Iterable[int]) -> None:
+        """A reassignment: new replicas have shown nothing yet, old ones are forgotten."""
+        known = self.followers
+        self.followers = {
+            replica: known.get(replica) or Follower(replica, caught_up_ms=-(10**12))
+            for replica in replicas
+            if replica != self._me
+        }
