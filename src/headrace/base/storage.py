@@ -106,11 +106,17 @@ class Storage(Protocol):
         ...
 
     def replace_file_later(
-        self, path: str, content: bytes, on_done: Callable[[StorageError | None], None]
+        self,
+        path: str,
+        content: bytes,
+        on_done: Callable[[StorageError | None], None],
+        *,
+        sync: bool = False,
     ) -> None:
-        """`replace_file` without a sync, off the loop: a rename may wait for a busy disk.
+        """`replace_file` off the loop: a rename, and more so a sync, may wait for a busy disk.
 
-        A `replace_file` of the same path that comes after it wins.
+        A `replace_file` of the same path that comes after it wins. Of two that are under way at
+        once either may win.
         """
         ...
 

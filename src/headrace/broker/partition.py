@@ -19,6 +19,7 @@ from headrace.base.promise import Promise
 from headrace.base.topic_config import TopicConfig
 from headrace.cluster.image import INTERNAL_TOPICS
 from headrace.log.partition_log import PartitionLog, Staged
+from headrace.log.unmade_log import UnmadeLog
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.record_batch import BatchHeader
 
@@ -59,7 +60,7 @@ class Partition:
         topic: str,
         index: int,
         topic_id: bytes,
-        log: PartitionLog,
+        log: PartitionLog | UnmadeLog,
         config: TopicConfig,
         leader_epoch: int,
     ) -> None:
@@ -69,6 +70,7 @@ class Partition:
         self.index = index
         self.topic_id = topic_id
         self.log = log
+        """Unmade, and empty, until the first use; then `Partitions` puts the real one here."""
         self.waits_for_sync = False
         """After a commit: `flush.messages` asks for a sync before it is acknowledged."""
         self.config = config

@@ -1,14 +1,18 @@
 """The partitions that this broker hosts, kept in step with the committed metadata.
 
-Owns: which partitions are open, in which log directory each lives, the upkeep of their logs
-(retention, flushes, checkpoints). Must not know: requests, connections.
+Owns: which partitions are open, the upkeep of their logs (retention, flushes, checkpoints).
+Must not know: requests, connections, where logs live (`homes`).
+
+A commit costs what it changes: its own partitions are looked at, never all. A partition has no
+folder until its first use (`log.unmade_log`): a new one costs an object and no system call.
+What has a folder when it is first heard of is opened at once, so that recovery is at the start.
 
 Invariants: `by_name` and `by_id` hold the same partitions; a partition is here if and only if
 the committed image has it and names this node as a replica; a failed directory takes its own
-partitions out of service and no others.
+partitions out of service and no others; upkeep walks over made logs only.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,17 +21,21 @@ from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.topic_config import TopicConfig
+from headrace.broker.damage import Damage
+from headrace.broker.homes import UNASSIGNED, Homes
 from headrace.broker.partition import Partition
-from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage, TopicImage
-from headrace.log.config import LogConfig
+from headrace.broker.topic_configs import TopicConfigs
+from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage, PartitionImage, TopicImage
 from headrace.log.directory import LogDirectory
+from headrace.log.partition_log import PartitionLog
+from headrace.log.unmade_log import UnmadeLog
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.metadata_records import (
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     RemoveTopicRecord,
-    TopicRecord,
 )
 
 TopicKey = str | bytes
@@ -43,21 +51,24 @@ class Partitions:
         log: EventLog,
     ) -> None:
         self._node_id = node_id
-        self._directories = list(directories)
-        self._config = config
+        self._homes = Homes(directories)
+        self._configs = TopicConfigs(config)
         self._clock = clock
         self._log = log
+        self._image: ClusterImage | None = None
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
-        self._directory_of: dict[Partition, LogDirectory] = {}
-        self._damaged: dict[tuple[TopicKey, int], str] = {}
-        """Partitions whose log can't be opened, by id and by name, with the topic's name."""
-        self._lost_directories: set[bytes] = set()
-        """Only while the history is replayed: what was registered last and is not here."""
-        self._missed_directories: set[bytes] = set()
+        self._made: dict[Partition, PartitionLog] = {}
+        """Those that have a folder."""
+        self._unsettled: list[Partition] = []
+        """Made since the last sync: nothing is written to them yet."""
+        self._damage = Damage()
+        self.incarnation_id: bytes | None = None
+        """What this process registers with. Until its registration is seen, all that is followed
+        is history; where nobody has set it, what is followed first is the history."""
         self._has_loaded = False
         self.storage_error_count = 0
-        for directory in self._directories:
+        for directory in self._homes.directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
 
     # -- finding -----------------------------------------------------------------------
@@ -74,217 +85,295 @@ class Partitions:
         for partitions in self.by_name.values():
             yield from partitions.values()
 
+    def missing(self, topic: TopicKey, index: int) -> ErrorCode:
+        """Why `find` found nothing: there and damaged, on another broker, or unknown."""
+        if self._damage.has(topic, index):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        image = self._image
+        if isinstance(topic, bytes):
+            described = None if image is None else image.topics_by_id.get(topic)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            described = None if image is None else image.topics_by_name.get(topic)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if described is None:
+            return unknown
+        if 0 <= index < len(described.partitions):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     @property
     def directory_paths(self) -> list[str]:
-        return [directory.path for directory in self._directories]
+        return [directory.path for directory in self._homes.directories]
+
+    @property
+    def directory_ids(self) -> list[bytes]:
+        """What to register: the directories there are, and those whose partitions are missed.
+
+        To be asked when the metadata has been followed up to the present: before, nobody knows
+        what is missed.
+        """
+        return self._homes.registered_ids()
 
     def in_directory(self, path: str) -> list[Partition]:
-        return [
-            partition
-            for partition, directory in self._directory_of.items()
-            if directory.path == path
-        ]
+        return self._homes.in_directory(path)
 
     def is_offline(self, path: str) -> bool:
         return path in self.offline_paths()
 
     def offline_paths(self) -> list[str]:
-        return [d.path for d in self._directories if d.failure is not None]
+        return self._homes.failed_paths()
+
+    def offline_names(self) -> list[str]:
+        """Partitions out of service: damaged ones, and those of failed directories."""
+        failed = [partition.name for partition in self.all() if partition.error]
+        return failed + self._damage.names()
 
     # -- following the metadata --------------------------------------------------------
 
     def follow(self, image: ClusterImage, records: Sequence[Any]) -> set[str]:
         """Open, change and delete what committed records ask for. Names of topics gone."""
-        changed: set[bytes] = set()
+        self._image = image
+        changed: dict[bytes, set[int]] = {}
+        reconfigured: set[str] = set()
         gone: set[str] = set()
         for record in records:
-            if isinstance(record, TopicRecord | PartitionRecord | PartitionChangeRecord):
-                changed.add(record.topic_id)
+            if isinstance(record, PartitionRecord | PartitionChangeRecord):
+                changed.setdefault(record.topic_id, set()).add(record.partition_id)
             elif isinstance(record, RemoveTopicRecord):
-                changed.discard(record.topic_id)
+                changed.pop(record.topic_id, None)
                 gone |= self._delete(record.topic_id)
             elif isinstance(record, ConfigRecord) and record.resource_type == RESOURCE_TOPIC:
-                topic = image.topics_by_name.get(record.resource_name)
-                if topic is not None:
-                    changed.add(topic.topic_id)
-        if not self._has_loaded:
-            self._lost_directories = self._find_lost_directories(image)
-        for topic_id in changed:
+                reconfigured.add(record.resource_name)
+            elif isinstance(record, RegisterBrokerRecord) and record.broker_id == self._node_id:
+                self._on_registered(image)
+        for topic_id, indexes in changed.items():
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
-                self._follow_topic(image, topic)
-        self._sync_new()
-        self._has_loaded = True
-        self._lost_directories = set()
+                self._follow_topic(image, topic, sorted(indexes))
+        for name in reconfigured:
+            self._reconfigure(image, name)
+        self._settle_safely()
+        self._damage.tell(self._log)
+        self._has_loaded = self._has_loaded or self._is_registered(image)
         return gone
 
-    def _find_lost_directories(self, image: ClusterImage) -> set[bytes]:
-        """Directories that this node had when it registered last, and has no more.
-
-        Their partitions must not come back as empty ones: a disk that is not mounted would
-        lose its data without a word.
-        """
+    def _is_registered(self, image: ClusterImage) -> bool:
+        if self.incarnation_id is None:
+            return True
         registered = image.brokers.get(self._node_id)
-        if registered is None:
-            return set()
-        return set(registered.log_dirs) - {d.directory_id for d in self._directories}
+        return registered is not None and registered.incarnation_id == self.incarnation_id
 
-    @property
-    def directory_ids(self) -> list[bytes]:
-        """What to register: the directories there are, and those whose partitions are missed."""
-        ids = [
-            directory.directory_id for directory in self._directories if any(directory.directory_id)
-        ]
-        return ids + sorted(self._missed_directories)
-
-    def _sync_new(self) -> None:
-        for directory in self._directories:
-            try:
-                directory.sync_new()
-            except StorageError as error:
-                self._on_storage_error(directory.path, error)
+    def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
+        config = self._configs.of(image, topic.name)
+        opened = self.by_id.get(topic.topic_id, {})
+        for index in indexes:
+            described = topic.partitions[index]
+            if self._node_id not in described.replicas:
+                continue
+            partition = opened.get(index)
+            if partition is not None:
+                partition.leader_epoch = described.leader_epoch
+            elif not self._damage.has(topic.topic_id, index):
+                # A damaged one was tried once; the next start tries again.
+                self._open(topic, described, config)
 
     def refresh_configs(self, image: ClusterImage) -> None:
         """A broker default changed: every topic may have a new effective configuration."""
-        for topic in image.topics_by_name.values():
-            self._follow_topic(image, topic)
+        self._configs.on_defaults_changed()
+        for name in self.by_name:
+            self._reconfigure(image, name)
 
-    def _follow_topic(self, image: ClusterImage, topic: TopicImage) -> None:
-        config = self._config.topic(image.topic_configs(topic.name))
-        for described in topic.partitions:
-            if self._node_id not in described.replicas:
-                continue
-            partition = self.find(topic.topic_id, described.index)
-            if (topic.topic_id, described.index) in self._damaged:
-                continue  # it was tried once; the next start tries again
-            if partition is None:
-                self._open(topic, described.index, described.leader_epoch, config)
-                continue
-            partition.leader_epoch = described.leader_epoch
-            if partition.config != config:
-                partition.config = config
-                partition.log.set_config(self._log_config(config))
-
-    def _open(self, topic: TopicImage, index: int, leader_epoch: int, config: TopicConfig) -> None:
-        directory = self._directory_for(topic.name, index)
-        if directory is None:
-            self._missed_directories |= self._lost_directories
-            self._on_damage(topic, index)
-            self._log.error(
-                "partition_missing",
-                partition=f"{topic.name}-{index}",
-                reason="a log directory of this node is gone, failed or empty",
-            )
+    def _reconfigure(self, image: ClusterImage, name: str) -> None:
+        partitions = self.by_name.get(name)
+        if not partitions:
             return
+        config = self._configs.of(image, name)
+        for partition in partitions.values():
+            if partition.config is not config and partition.config != config:
+                partition.config = config
+                partition.log.set_config(self._configs.log_config(config))
+
+    def _on_registered(self, image: ClusterImage) -> None:
+        """A registration of this node, an earlier process's or this one's.
+
+        History may come in pieces: one that names a directory which is not here may come behind
+        partitions that were thought to be unused.
+        """
+        registered = image.brokers.get(self._node_id)
+        if registered is None:
+            return
+        self._homes.on_registered(registered.log_dirs)
+        if not self._homes.lost or self._has_loaded:
+            return
+        for partition in [partition for partition in self.all() if partition not in self._made]:
+            self._miss_unmade(image, partition)
+
+    def _miss_unmade(self, image: ClusterImage, partition: Partition) -> None:
+        topic = image.topics_by_id.get(partition.topic_id)
+        if topic is None or partition.index >= len(topic.partitions):
+            return
+        if self._homes.may_be_lost(self._assigned(topic.partitions[partition.index])):
+            self._homes.leave(partition)
+            del self.by_id[topic.topic_id][partition.index]
+            del self.by_name[topic.name][partition.index]
+            partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
+            self._damage.add_missed(topic.name, topic.topic_id, partition.index)
+
+    def _assigned(self, described: PartitionImage) -> bytes:
+        """The directory that the metadata gives this node's replica."""
+        if not described.directories:
+            return UNASSIGNED
+        return described.directories[described.replicas.index(self._node_id)]
+
+    # -- opening -----------------------------------------------------------------------
+
+    def _open(self, topic: TopicImage, described: PartitionImage, config: TopicConfig) -> None:
+        index = described.index
+        directory = self._homes.holding(topic.name, index)
+        if directory is None:
+            assigned = self._assigned(described)
+            if not self._has_loaded and self._homes.may_be_lost(assigned):
+                self._damage.add_missed(topic.name, topic.topic_id, index)
+                return
+            directory = self._homes.choose(assigned)
+            if not self._homes.lost:
+                self._add_unmade(topic, described, config, directory)
+                return
         try:
             log = directory.open_partition(
-                topic.name, index, topic.topic_id, self._log_config(config)
+                topic.name, index, topic.topic_id, self._configs.log_config(config)
             )
         except StorageError as error:
-            self._on_damage(topic, index)
+            self._damage.add(topic.name, topic.topic_id, index)
             self._on_storage_error(f"{topic.name}-{index}", error)
             return
-        partition = Partition(topic.name, index, topic.topic_id, log, config, leader_epoch)
+        partition = Partition(
+            topic.name, index, topic.topic_id, log, config, described.leader_epoch
+        )
+        self._made[partition] = log
+        self._unsettled.append(partition)
+        self._add(partition, directory)
+        self._report_recovery(partition.name, log)
+
+    def _add(self, partition: Partition, directory: LogDirectory) -> None:
         partition.on_failure = partial(self._on_partition_failure, partition.name)
-        self.by_name.setdefault(topic.name, {})[index] = partition
-        self.by_id.setdefault(topic.topic_id, {})[index] = partition
-        self._directory_of[partition] = directory
-        self._report_recovery(partition)
+        self.by_name.setdefault(partition.topic, {})[partition.index] = partition
+        self.by_id.setdefault(partition.topic_id, {})[partition.index] = partition
+        self._homes.settle(partition, directory)
 
-    def _on_damage(self, topic: TopicImage, index: int) -> None:
-        self._damaged[topic.topic_id, index] = topic.name
-        self._damaged[topic.name, index] = topic.name
+    def _add_unmade(
+        self,
+        topic: TopicImage,
+        described: PartitionImage,
+        config: TopicConfig,
+        directory: LogDirectory,
+    ) -> None:
+        partition: Partition
 
-    def _report_recovery(self, partition: Partition) -> None:
-        recovered = partition.log.recovered
+        def make() -> PartitionLog:
+            return self._make(partition)
+
+        partition = Partition(
+            topic.name,
+            described.index,
+            topic.topic_id,
+            UnmadeLog(make, self._settle),
+            config,
+            described.leader_epoch,
+        )
+        self._add(partition, directory)
+
+    def _make(self, partition: Partition) -> PartitionLog:
+        """The first use of a partition: its folder."""
+        log = self._homes.of(partition).open_partition(
+            partition.topic,
+            partition.index,
+            partition.topic_id,
+            self._configs.log_config(partition.config),
+        )
+        self._made[partition] = log
+        self._unsettled.append(partition)
+        return log
+
+    def _settle(self) -> None:
+        """Make new folders durable and put their logs in place of the unmade ones."""
+        unsettled, self._unsettled = self._unsettled, []
+        if not unsettled:
+            return
+        failure: StorageError | None = None
+        for directory in self._homes.directories:
+            try:
+                directory.sync_new()
+            except StorageError as error:
+                failure = failure or error
+        for partition in unsettled:
+            log = self._made.get(partition)
+            if log is not None:
+                partition.log = log
+        if failure is not None:
+            raise failure
+
+    def _settle_safely(self) -> None:
+        try:
+            self._settle()
+        except StorageError as error:
+            self._on_storage_error(error.path, error)
+
+    def _report_recovery(self, name: str, log: PartitionLog) -> None:
+        recovered = log.recovered
         if recovered.cut_bytes or recovered.dropped_segments:
             self._log.warning(
                 "log_recovered",
-                partition=partition.name,
+                partition=name,
                 cut_bytes=recovered.cut_bytes,
                 dropped_segments=recovered.dropped_segments,
                 log_end_offset=recovered.log_end_offset,
             )
 
-    def _directory_for(self, topic: str, index: int) -> LogDirectory | None:
-        """Where it is already, else the directory in service with the fewest partitions.
-
-        None where it may be in a directory that is not here.
-        """
-        for directory in self._directories:
-            if directory.has_partition(topic, index):
-                return directory
-        if self._lost_directories:
-            return None
-        in_service = [d for d in self._directories if d.failure is None] or self._directories
-        counts = {directory.path: 0 for directory in in_service}
-        for directory in self._directory_of.values():
-            if directory.path in counts:
-                counts[directory.path] += 1
-        return min(in_service, key=lambda directory: counts[directory.path])
-
-    def _log_config(self, config: TopicConfig) -> LogConfig:
-        return LogConfig(
-            segment_bytes=config.segment_size_bytes,
-            segment_ms=config.segment_ms,
-            segment_jitter_ms=config.segment_jitter_ms,
-            segment_index_bytes=config.segment_index_bytes,
-            index_interval_bytes=config.index_interval_bytes,
-            retention_ms=config.retention_ms,
-            retention_bytes=config.retention_bytes,
-            file_delete_delay_ms=config.file_delete_delay_ms,
-            flush_messages=config.flush_messages,
-            flush_ms=config.flush_ms,
-            preallocate=config.preallocate,
-            log_append_time=config.log_append_time,
-            delete=config.deleted,
-            compact=config.compacted,
-            producer_id_expiration_ms=int(self._config["producer.id.expiration.ms"]),
-        )
+    # -- deleting ----------------------------------------------------------------------
 
     def _delete(self, topic_id: bytes) -> set[str]:
-        gone = {name for (key, _), name in self._damaged.items() if key == topic_id}
+        gone: set[str] = set()
+        doomed: dict[str, list[PartitionLog]] = {}
         for partition in self.by_id.pop(topic_id, {}).values():
             gone.add(partition.topic)
             partition.take_out(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            directory = self._directory_of.pop(partition)
-            try:
-                directory.delete_partition(partition.log)
-            except StorageError as error:
-                self._on_storage_error(partition.name, error)
-        for key, index in [where for where in self._damaged if where[0] == topic_id]:
-            name = self._damaged.pop((key, index))
-            del self._damaged[name, index]
-            for directory in self._directories:
-                try:
-                    directory.delete_damaged(name, index)
-                except StorageError as error:
-                    self._on_storage_error(f"{name}-{index}", error)
+            directory = self._homes.leave(partition)
+            log = self._made.pop(partition, None)
+            if log is not None and directory is not None:
+                doomed.setdefault(directory.path, []).append(log)
+        for directory in self._homes.directories:
+            if directory.path in doomed:
+                self._safely(
+                    directory, partial(directory.delete_partitions, doomed[directory.path])
+                )
+        for name, index in self._damage.forget(topic_id):
+            gone.add(name)
+            for directory in self._homes.directories:
+                self._safely(directory, partial(directory.delete_damaged, name, index))
         for topic in gone:
             self.by_name.pop(topic, None)
         return gone
 
     # -- failing -----------------------------------------------------------------------
 
-    def offline_names(self) -> list[str]:
-        """Partitions out of service: damaged ones, and those of failed directories."""
-        failed = [partition.name for partition in self.all() if partition.error]
-        damaged = [f"{key[0]}-{key[1]}" for key in self._damaged if isinstance(key[0], str)]
-        return failed + damaged
-
-    def missing(self, topic: TopicKey, index: int) -> ErrorCode:
-        """Why `find` found nothing: unknown here, or there and damaged."""
-        if (topic, index) in self._damaged:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if isinstance(topic, bytes) and topic not in self.by_id:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
     def _on_directory_failure(self, directory: LogDirectory, error: StorageError) -> None:
         self._on_storage_error(directory.path, error)
-        for partition in self.in_directory(directory.path):
-            if not partition.error:
+        for partition in self._homes.in_directory(directory.path):
+            if not partition.error and not self._moves_out(partition):
                 partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _moves_out(self, partition: Partition) -> bool:
+        """True if it had nothing there, and nobody was told that it would: another will do."""
+        if partition in self._made or self._image is None:
+            return False
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        if topic is None or self._assigned(topic.partitions[partition.index]) != UNASSIGNED:
+            return False
+        other = self._homes.choose()
+        self._homes.settle(partition, other)
+        return other.failure is None
 
     def _on_partition_failure(self, name: str, error: StorageError) -> None:
         if isinstance(error, CorruptionError):  # anything else is its directory's to tell
@@ -294,65 +383,64 @@ class Partitions:
         self.storage_error_count += 1
         self._log.error("storage_failed", what=name, path=error.path, error=str(error.cause))
 
+    def _safely(self, directory: LogDirectory, action: Callable[[], object]) -> None:
+        """A refusal of the disk is told; it is the directory's, which has seen to the rest."""
+        try:
+            action()
+        except StorageError as error:
+            self._on_storage_error(directory.path, error)
+
     # -- upkeep ------------------------------------------------------------------------
 
     def in_service(self) -> Iterable[Partition]:
         return [partition for partition in self.all() if not partition.error]
 
+    def _kept_up(self) -> list[tuple[Partition, PartitionLog]]:
+        return [(partition, log) for partition, log in self._made.items() if not partition.error]
+
     def retain(self) -> None:
         """Delete what retention says, roll what is due, forget expired producers."""
         now_ms = self._clock.now_ms()
-        for partition in self.in_service():
+        for partition, log in self._kept_up():
             try:
-                partition.log.maybe_roll(now_ms)
-                partition.log.retain(now_ms, partition.high_watermark)
-                partition.log.expire_producers(now_ms)
+                log.maybe_roll(now_ms)
+                log.retain(now_ms, partition.high_watermark)
+                log.expire_producers(now_ms)
             except StorageError as error:
                 partition.fail(error)
 
     def flush_due(self) -> None:
         now_ms = self._clock.now_ms()
-        for partition in self.in_service():
-            partition.log.maybe_flush(now_ms)
+        for _, log in self._kept_up():
+            log.maybe_flush(now_ms)
 
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks of every directory."""
-        for directory in self._directories:
-            self._checkpoint(directory)
+        high_watermarks: dict[str, dict[tuple[str, int], int]] = {}
+        for partition in self._made:
+            of_directory = high_watermarks.setdefault(self._homes.of(partition).path, {})
+            of_directory[partition.topic, partition.index] = partition.high_watermark
+        for directory in self._homes.directories:
+            if directory.failure is None:
+                offsets = high_watermarks.get(directory.path, {})
+                self._safely(directory, partial(directory.checkpoint, offsets))
 
     def checkpoint_log_start(self, partition: Partition) -> None:
         """DeleteRecords is answered only once the new start survives a restart."""
-        directory = self._directory_of[partition]
-        directory.checkpoint_log_starts()
-
-    def _checkpoint(self, directory: LogDirectory) -> None:
-        if directory.failure is not None:
-            return
-        try:
-            directory.checkpoint(
-                {
-                    (partition.topic, partition.index): partition.high_watermark
-                    for partition, home in self._directory_of.items()
-                    if home is directory
-                }
-            )
-        except StorageError as error:
-            self._on_storage_error(directory.path, error)
+        if partition in self._made:
+            self._homes.of(partition).checkpoint_log_starts()
 
     def close(self, broker_epoch: int) -> bool:
         """Flush and checkpoint everything; False if a directory could not be marked clean."""
-        for partition in self.in_service():
+        for partition, _ in self._kept_up():
             partition.commit_staged_first()
         self.checkpoint()
-        marked = [directory.close(broker_epoch) for directory in self._directories]
+        marked = [directory.close(broker_epoch) for directory in self._homes.directories]
         return all(marked)
 
     def sweep(self) -> None:
         """Remove files that were renamed `.deleted` long enough ago."""
         now_ms = self._clock.now_ms()
-        for directory in self._directories:
+        for directory in self._homes.directories:
             if directory.failure is None:
-                try:
-                    directory.sweep(now_ms)
-                except StorageError as error:
-                    self._on_storage_error(directory.path, error)
+                self._safely(directory, partial(directory.sweep, now_ms))

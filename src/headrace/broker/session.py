@@ -1,6 +1,7 @@
 """One client's conversation with the broker: requests in, answers out in the same order.
 
-Owns: the order of answers, what is in flight on this connection.
+Owns: the requests of this connection, and what waits on it; the order of answers is
+`base.answers`.
 Must not know: sockets (the Transport's), what a request does (the handlers').
 
 Requests are handled as they come; an answer that is ready early waits for those before it.
@@ -13,18 +14,16 @@ of one read are staged one by one and committed together before any of them is a
 """
 
 import struct
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from headrace.base.answers import OrderedAnswers, Slot
 from headrace.base.errors import ProtocolError
-from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
 from headrace.base.network import Part, Transport
 from headrace.base.promise import Promise
 from headrace.broker.api.k00_produce import PendingProduce, PendingShaped
 from headrace.broker.api.k01_fetch import Fetch
 from headrace.broker.api.registry import BY_KEY, SERVED, endpoint
 from headrace.broker.context import RequestContext
-from headrace.broker.slots import Slot
 from headrace.wire.kafka.codec import decode
 from headrace.wire.kafka.frames import decode_request_header, encode_response
 from headrace.wire.kafka.hot import parse_fetch, parse_produce
@@ -46,46 +45,26 @@ _SHAPES_MAX = 64
 """A producer's partitions whose requests are recognised; more are parsed each time."""
 
 
-class KafkaSession:
+class KafkaSession(OrderedAnswers):
     __slots__ = (
         "_broker",
-        "_closed",
         "_fetches",
-        "_in_read",
         "_listener_name",
         "_now_ms",
         "_produces",
         "_shape_ends_at",
         "_shapes",
-        "_slots",
-        "_transport",
-        "_was_full",
     )
 
     def __init__(self, broker: "Broker", transport: Transport, listener_name: str) -> None:
+        super().__init__(transport)
         self._broker = broker
-        self._transport = transport
         self._listener_name = listener_name
-        self._slots: deque[Slot] = deque()
         self._produces: list[PendingProduce | PendingShaped] = []
         self._shapes: dict[bytes, ProduceShape] = {}
         self._shape_ends_at = 0
         self._now_ms = 0
         self._fetches: set[Fetch] = set()
-        self._in_read = False
-        self._was_full = False
-        self._closed = False
-
-    @property
-    def ready(self) -> bool:
-        if len(self._slots) < IN_FLIGHT_REQUESTS_MAX:
-            return True
-        self._was_full = True
-        return False
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._slots)
 
     # -- requests ----------------------------------------------------------------------
 
@@ -230,37 +209,14 @@ class KafkaSession:
 
     # -- answers -----------------------------------------------------------------------
 
-    def _answer_later(self, slot: Slot, parts: Promise[list[Part]]) -> None:
-        def on_settled(settled: Promise[list[Part]]) -> None:
-            if settled.error is not None:
-                self._broker.on_handler_failure(self._transport.peer, settled.error)
-                self._transport.close(f"internal error: {settled.error!r}")
-                return
-            slot.parts = settled.value()
-            self._send_ready()
-
-        parts.then(on_settled)
-
-    def _send_ready(self) -> None:
-        """Send the answers at the head of the queue that are ready, all at once."""
-        if self._in_read or self._closed:
-            return
-        slots = self._slots
-        parts: list[Part] = []
-        while slots and slots[0].parts is not None:
-            parts += slots.popleft().parts  # type: ignore[arg-type]
-        if parts:
-            self._transport.send(parts)
-        if self._was_full and len(slots) < IN_FLIGHT_REQUESTS_MAX // 2:
-            self._was_full = False
-            self._transport.resume()
+    def on_unexpected(self, error: BaseException) -> None:
+        self._broker.on_handler_failure(self._transport.peer, error)
 
     def on_closed(self) -> None:
-        self._closed = True
+        super().on_closed()
         for fetch in self._fetches:
             fetch.cancel()
         self._fetches.clear()
-        self._slots.clear()
 
 
 def _encoded(message: Any, header: Any) -> list[Part]:

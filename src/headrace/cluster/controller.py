@@ -20,7 +20,7 @@ from headrace.cluster.brokers import decide_new_leader_epochs
 from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.features import SUPPORTED, decide_bootstrap
 from headrace.cluster.image import ClusterImage
-from headrace.quorum.host import Host
+from headrace.quorum.sole_host import SoleHost as Host
 from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.kafka.messages.broker_registration import (
     BrokerRegistrationRequest,

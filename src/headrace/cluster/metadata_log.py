@@ -12,7 +12,7 @@ from headrace.log import checkpoints
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
-from headrace.quorum.host import RecordCodec
+from headrace.quorum.state_machine import RecordCodec
 from headrace.wire.kafka.metadata_records import decode_metadata_record, encode_metadata_record
 
 METADATA_CODEC = RecordCodec(encode_metadata_record, decode_metadata_record)

@@ -86,6 +86,9 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As of the last checkpoint."""
         self._doomed: list[tuple[int, str]] = []
+        self._names: set[str] | None = None
+        """What the directory holds, listed once and kept up from then on: ten thousand partitions
+        without a folder are ten thousand questions. None where it could not be listed."""
         self._new: list[PartitionLog] = []
         self._written: dict[str, tuple[dict[TopicPartition, int], bool]] = {}
         """What each checkpoint file holds, and whether it was synced."""
@@ -119,7 +122,7 @@ class LogDirectory:
             directory._identify(cluster_id, node_id)
             directory._read_checkpoints()
             directory._take_marker()
-            directory._find_doomed()
+            directory._list()
         except CorruptionError:
             raise
         except StorageError as error:
@@ -188,15 +191,19 @@ class LogDirectory:
         self.was_clean = epoch is not None and not self.damaged_checkpoints
         self.last_broker_epoch = -1 if epoch is None else epoch
 
-    def _find_doomed(self) -> None:
-        for name in self._storage.list(self.path):
+    def _list(self) -> None:
+        self._names = set(self._storage.list(self.path))
+        for name in sorted(self._names):
             if _DOOMED.match(name):
                 self._doomed.append((0, self._file(name)))
 
     # -- partitions --------------------------------------------------------------------------
 
     def has_partition(self, topic: str, index: int) -> bool:
-        return self._storage.is_directory(self._file(f"{topic}-{index}"))
+        name = f"{topic}-{index}"
+        if self._names is None:
+            return self._storage.is_directory(self._file(name))
+        return name in self._names and self._storage.is_directory(self._file(name))
 
     def open_partition(
         self, topic: str, index: int, topic_id: bytes, config: LogConfig
@@ -243,6 +250,7 @@ class LogDirectory:
         log.before_cut = self.checkpoint_recovery_points
         self.damaged.pop(key, None)
         self.logs[key] = log
+        self._note_name(path)
         if is_new:
             self._new.append(log)
         log.release_files()
@@ -281,33 +289,54 @@ class LogDirectory:
             self._storage.rename(path, self._renamed(path, STRAY_SUFFIX))
             self._storage.sync_directory(self.path)
 
+    def _note_name(self, path: str) -> None:
+        if self._names is not None:
+            self._names.add(path.rpartition("/")[2])
+
     def delete_partition(self, log: PartitionLog) -> None:
-        """Out of service at once; the files go after `file.delete.delay.ms`."""
-        key = (log.topic, log.partition)
-        self.logs.pop(key, None)
-        log.abandon()
-        self._doom(key, self._clock.now_ms() + log.config.file_delete_delay_ms)
+        self.delete_partitions([log])
+
+    def delete_partitions(self, logs: Sequence[PartitionLog]) -> None:
+        """Out of service at once; the files go after `file.delete.delay.ms`.
+
+        Together, because the directory and its checkpoints are synced: once for a topic, not
+        once for each of its partitions.
+        """
+        doomed: list[tuple[TopicPartition, int]] = []
+        now_ms = self._clock.now_ms()
+        for log in logs:
+            key = (log.topic, log.partition)
+            self.logs.pop(key, None)
+            log.abandon()
+            doomed.append((key, now_ms + log.config.file_delete_delay_ms))
+        self._new = [log for log in self._new if log.failure is None]
+        self._doom(doomed)
 
     def delete_damaged(self, topic: str, index: int) -> None:
         """The same for a partition that could not be opened."""
         key = (topic, index)
         self.damaged.pop(key, None)
         if self.failure is None and self.has_partition(topic, index):
-            self._doom(key, self._clock.now_ms())
+            self._doom([(key, self._clock.now_ms())])
 
-    def _doom(self, key: TopicPartition, due_ms: int) -> None:
-        path = self._file(f"{key[0]}-{key[1]}")
-        target = self._renamed(path, DELETE_SUFFIX)
+    def _doom(self, partitions: Sequence[tuple[TopicPartition, int]]) -> None:
+        """Rename the folders of these, each to be removed when its time has come."""
+        renamed: list[tuple[int, str]] = []
         try:
-            self._storage.rename(path, target)
+            for key, due_ms in partitions:
+                path = self._file(f"{key[0]}-{key[1]}")
+                target = self._renamed(path, DELETE_SUFFIX)
+                self._storage.rename(path, target)
+                renamed.append((due_ms, target))
             self._storage.sync_directory(self.path)
-            self._forget(key)
+            for key, _ in partitions:
+                self._forget(key)
             self.checkpoint_recovery_points()
             self.checkpoint_log_starts()
         except StorageError as error:
             self.fail(error)
             raise
-        self._doomed.append((due_ms, target))
+        self._doomed += renamed
 
     def _renamed(self, path: str, suffix: str) -> str:
         ending = f".{self._rng.randbytes(16).hex()}{suffix}"

@@ -21,7 +21,7 @@ from headrace.cluster.metadata_log import METADATA_CODEC, open_metadata_log
 from headrace.log.directory import LockingStorage, LogDirectory
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
-from headrace.quorum.host import Host
+from headrace.quorum.sole_host import SoleHost as Host
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
 
 Addresses = dict[str, tuple[str, int]]

@@ -239,7 +239,12 @@ class DiskStorage:
                 self.sync_directory(os.path.dirname(path))
 
     def replace_file_later(
-        self, path: str, content: bytes, on_done: Callable[[StorageError | None], None]
+        self,
+        path: str,
+        content: bytes,
+        on_done: Callable[[StorageError | None], None],
+        *,
+        sync: bool = False,
     ) -> None:
         expected = self._replaced.get(path, 0)
 
@@ -247,12 +252,14 @@ class DiskStorage:
             temporary = path + ".later.tmp"
             try:
                 with _failing(path, may_miss=False):
-                    _write_whole(temporary, content, sync=False)
+                    _write_whole(temporary, content, sync)
                     with self._replacing:
                         if self._replaced.get(path, 0) == expected:
                             os.rename(temporary, path)
                         else:
                             os.remove(temporary)  # something newer stands there by now
+                    if sync:
+                        self.sync_directory(os.path.dirname(path))
             except StorageError as error:
                 return error
             return None

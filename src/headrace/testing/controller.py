@@ -14,7 +14,7 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.metadata_log import METADATA_CODEC, open_metadata_log
 from headrace.log.file_budget import FileBudget
-from headrace.quorum.host import Host
+from headrace.quorum.sole_host import SoleHost as Host
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener

@@ -210,9 +210,7 @@ class SimulatedDisk:
         self._faults: list[Fault] = []
         self._root = _Directory()
         self._locks: dict[str, int] = {}
-        self._deferred: list[
-            tuple[SimulatedFile, int, Sequence[str], Callable[[StorageError | None], None]]
-        ] = []
+        self._deferred: list[Callable[[], None]] = []
 
     # -- what a test does ----------------------------------------------------------------------
 
@@ -237,9 +235,14 @@ class SimulatedDisk:
         """Complete the oldest deferred syncs; how many did."""
         due = self._deferred[:count]
         del self._deferred[: len(due)]
-        for file, written_count, directories, on_done in due:
-            on_done(self._sync(file, written_count, directories))
+        for complete in due:
+            complete()
         return len(due)
+
+    @property
+    def deferred_count(self) -> int:
+        """Syncs that are asked for and not done."""
+        return len(self._deferred)
 
     def tree(self) -> dict[str, bytes]:
         """All files by path."""
@@ -355,14 +358,25 @@ class SimulatedDisk:
             self.sync_directory(os.path.dirname(path))
 
     def replace_file_later(
-        self, path: str, content: bytes, on_done: Callable[[StorageError | None], None]
+        self,
+        path: str,
+        content: bytes,
+        on_done: Callable[[StorageError | None], None],
+        *,
+        sync: bool = False,
     ) -> None:
-        try:
-            self.replace_file(path, content, sync=False)
-        except StorageError as error:
-            on_done(error)
+        def complete() -> None:
+            try:
+                self.replace_file(path, content, sync=sync)
+            except StorageError as error:
+                on_done(error)
+            else:
+                on_done(None)
+
+        if sync and self.defer_syncs:
+            self._deferred.append(complete)
         else:
-            on_done(None)
+            complete()
 
     def sync(
         self,
@@ -373,7 +387,7 @@ class SimulatedDisk:
         assert isinstance(file, SimulatedFile)
         written_count = file.inode.written_count
         if self.defer_syncs:
-            self._deferred.append((file, written_count, directories, on_done))
+            self._deferred.append(lambda: on_done(self._sync(file, written_count, directories)))
         else:
             on_done(self._sync(file, written_count, directories))
 

@@ -11,11 +11,11 @@ session commits all touched partitions, then `finish` tells each producer what c
 
 from typing import TYPE_CHECKING
 
+from headrace.base.answers import Slot
 from headrace.base.network import Part
 from headrace.base.promise import Promise
 from headrace.broker.append import BatchRefused, check_batch, check_records, maybe_recompress
 from headrace.broker.partition import Partition
-from headrace.broker.slots import Slot
 from headrace.log.partition_log import Staged
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import ProduceFrame, encode_produce_response

@@ -5,37 +5,14 @@ imported at their first request: a broker that never sees an API never pays for 
 """
 
 import importlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from headrace.wire.kafka.served import Api
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One row: `min_version` is what is advertised, `min_served` what is answered.
-
-    They differ for Produce alone: librdkafka 2.0 compresses only if Produce 0 is advertised.
-    """
-
-    key: int
-    name: str
-    min_version: int
-    max_version: int
-    min_served: int = -1
-
-    @property
-    def snake_name(self) -> str:
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower()
-
-    @property
-    def served(self) -> tuple[int, int]:
-        return max(self.min_version, self.min_served), self.max_version
-
-    def serves(self, version: int) -> bool:
-        lowest, highest = self.served
-        return lowest <= version <= highest
+__all__ = ["APIS", "BY_KEY", "SERVED", "Api", "Endpoint", "endpoint"]
 
 
 APIS: tuple[Api, ...] = (
@@ -91,6 +68,5 @@ class Endpoint:
 @cache
 def endpoint(key: int) -> Endpoint:
     api = BY_KEY[key]
-    messages = importlib.import_module(f"headrace.wire.kafka.messages.{api.snake_name}")
     handler = importlib.import_module(f"headrace.broker.api.k{key:02d}_{api.snake_name}")
-    return Endpoint(api, getattr(messages, f"{api.name}Request"), handler.handle)
+    return Endpoint(api, api.request_class(), handler.handle)

@@ -12,7 +12,8 @@ from headrace.base.promise import Promise
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
-from headrace.quorum.host import Host, HostOverloaded, RecordCodec
+from headrace.quorum.sole_host import SoleHost as Host
+from headrace.quorum.state_machine import HostOverloaded, RecordCodec
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import Fault, SimulatedDisk
 from headrace.wire.kafka.control_records import (

@@ -1,0 +1,257 @@
+"""Connections to peers against real sockets: answers, refusals, silence, nonsense."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from headrace.base.events import EventLog
+from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
+from headrace.runtime.clock import SystemClock
+from headrace.runtime.peers import PeerConnections
+from headrace.wire.kafka.frames import decode_request_header, encode_response
+from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from headrace.wire.kafka.messages.fetch import FetchRequest
+from headrace.wire.kafka.messages.vote import VoteRequest, VoteResponse
+
+Answer = tuple[Message | None, bool]
+PATIENCE_S = 5.0
+
+
+class Peer:
+    """A server that answers as a test tells it; it counts its connections."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.keys: list[int] = []
+        self.answer: Callable[[int, int], bytes | None] = lambda *_: None
+        self._writers: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> tuple[str, int]:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        return host, port
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.append(writer)
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                header, _ = decode_request_header(await reader.readexactly(size))
+                self.keys.append(header.api_key)
+                answer = self.answer(header.api_key, header.correlation_id)
+                if answer is not None:
+                    writer.write(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+class Stage:
+    def __init__(self, address: tuple[str, int] | None, timeout_ms: int = 2_000) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.peers = PeerConnections(
+            self.loop,
+            SystemClock(),
+            lambda _: address,
+            EventLog(lambda _: None, SystemClock()),
+            client_id="test",
+            request_timeout_ms=timeout_ms,
+        )
+
+    def send(self, request: Message) -> "asyncio.Future[Answer]":
+        future: asyncio.Future[Answer] = self.loop.create_future()
+        self.peers.send(1, request, lambda answer, refused: future.set_result((answer, refused)))
+        assert not future.done(), "never from inside send"
+        return future
+
+    async def ask(self, request: Message) -> Answer:
+        return await asyncio.wait_for(self.send(request), PATIENCE_S)
+
+
+def run(story: Callable[[], Awaitable[Any]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(2 * PATIENCE_S):
+            await story()
+            for _ in range(5):
+                await asyncio.sleep(0)  # transports end in the turn after they are told to
+
+    asyncio.run(bounded())
+
+
+def _closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _vote_answer(_key: int, correlation_id: int) -> bytes:
+    return encode_response(VoteResponse(error_code=7), VoteResponse.VERSIONS[1], correlation_id)
+
+
+def test_a_request_gets_its_answer_and_the_connection_is_kept() -> None:
+    async def story() -> None:
+        peer = Peer()
+        peer.answer = _vote_answer
+        stage = Stage(await peer.start())
+        for _ in range(3):
+            answer, refused = await stage.ask(VoteRequest())
+            assert isinstance(answer, VoteResponse)
+            assert (answer.error_code, refused) == (7, False)
+        assert peer.connections == 1
+        assert stage.peers.in_flight == 0
+        stage.peers.close()
+        peer.close()
+
+    run(story)
+
+
+def test_what_waits_long_does_not_stand_before_what_is_urgent() -> None:
+    async def story() -> None:
+        peer = Peer()
+        peer.answer = lambda key, correlation_id: (
+            None if key == FetchRequest.API_KEY else _vote_answer(key, correlation_id)
+        )
+        stage = Stage(await peer.start())
+        waiting = stage.send(FetchRequest())
+        answer, _ = await stage.ask(VoteRequest())
+        assert isinstance(answer, VoteResponse)
+        assert not waiting.done()
+        stage.peers.close()
+        assert await asyncio.wait_for(waiting, PATIENCE_S) == (None, False)
+        peer.close()
+
+    run(story)
+
+
+def test_answers_find_their_requests_by_correlation_id() -> None:
+    async def story() -> None:
+        peer = Peer()
+        held: list[int] = []
+
+        def answer(_key: int, correlation_id: int) -> bytes | None:
+            held.append(correlation_id)
+            if len(held) < 2:
+                return None
+            version = BrokerHeartbeatResponse.VERSIONS[1]
+            return b"".join(
+                encode_response(BrokerHeartbeatResponse(error_code=each), version, each)
+                for each in reversed(held)
+            )
+
+        peer.answer = answer
+        stage = Stage(await peer.start())
+        first, second = stage.send(BrokerHeartbeatRequest()), stage.send(BrokerHeartbeatRequest())
+        got = await asyncio.wait_for(asyncio.gather(first, second), PATIENCE_S)
+        codes = [a.error_code for a, _ in got if isinstance(a, BrokerHeartbeatResponse)]
+        assert codes == held
+        stage.peers.close()
+        peer.close()
+
+    run(story)
+
+
+def test_nobody_listening_is_told_as_refused() -> None:
+    async def story() -> None:
+        stage = Stage(("127.0.0.1", _closed_port()))
+        assert await stage.ask(VoteRequest()) == (None, True)
+        # While it rests, the answer is the same and nothing is tried.
+        assert await stage.ask(VoteRequest()) == (None, True)
+        (reason,) = stage.peers.failing().values()
+        assert "refused" in reason.lower()
+
+    run(story)
+
+
+def test_a_peer_that_comes_back_is_found_again() -> None:
+    async def story() -> None:
+        peer = Peer()
+        peer.answer = _vote_answer
+        address = await peer.start()
+        peer.close()
+        stage = Stage(address)
+        deadline_s = stage.loop.time() + PATIENCE_S
+        while (await stage.ask(VoteRequest()))[1] is False:
+            assert stage.loop.time() < deadline_s, "the port stays open"
+        back = await asyncio.start_server(peer._serve, *address)
+        while (await stage.ask(VoteRequest()))[0] is None:
+            assert stage.loop.time() < deadline_s, "it is not found again"
+            await asyncio.sleep(0.01)
+        assert stage.peers.failing() == {}
+        stage.peers.close()
+        back.close()
+        peer.close()
+
+    run(story)
+
+
+def test_a_silent_peer_costs_a_time_out_and_the_connection() -> None:
+    async def story() -> None:
+        peer = Peer()
+        stage = Stage(await peer.start(), timeout_ms=50)
+        assert await stage.ask(VoteRequest()) == (None, False)
+        peer.answer = _vote_answer
+        answer, _ = await stage.ask(VoteRequest())
+        assert isinstance(answer, VoteResponse)
+        assert peer.connections == 2
+        stage.peers.close()
+        peer.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">ii", 4, 12345),
+        struct.pack(">i", 1) + b"x",
+        struct.pack(">iib", 5, 1, 0),
+    ],
+    ids=["huge frame", "unknown correlation id", "short frame", "cut short"],
+)
+def test_nonsense_ends_the_connection_and_the_request(nonsense: bytes) -> None:
+    async def story() -> None:
+        peer = Peer()
+        peer.answer = lambda *_: nonsense
+        stage = Stage(await peer.start())
+        assert await stage.ask(VoteRequest()) == (None, False)
+        peer.answer = _vote_answer
+        answer, _ = await stage.ask(VoteRequest())
+        assert isinstance(answer, VoteResponse)
+        stage.peers.close()
+        peer.close()
+
+    run(story)
+
+
+def test_an_unknown_address_and_a_full_connection_fail_at_once() -> None:
+    async def story() -> None:
+        nowhere = Stage(None)
+        assert await nowhere.ask(VoteRequest()) == (None, False)
+        peer = Peer()
+        stage = Stage(await peer.start())
+        waiting = [stage.send(VoteRequest()) for _ in range(IN_FLIGHT_REQUESTS_MAX)]
+        assert await stage.ask(VoteRequest()) == (None, False)
+        stage.peers.close()
+        ended = await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_S)
+        assert ended == [(None, False)] * IN_FLIGHT_REQUESTS_MAX
+        assert await stage.ask(VoteRequest()) == (None, False)
+        peer.close()
+
+    run(story)
