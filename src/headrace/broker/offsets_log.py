@@ -49,7 +49,7 @@ class PartitionOffsetsLog:
 
     def is_local(self, partition: int) -> bool:
         target = self._broker.partitions.find(OFFSETS_TOPIC, partition)
-        return target is not None and not target.error
+        return target is not None and not target.refusal
 
     def append(self, partition: int, records: list[tuple[bytes, bytes | None]]) -> Promise[int]:
         target = self._broker.partitions.find(OFFSETS_TOPIC, partition)

@@ -1,30 +1,37 @@
 """One partition as this broker has it: its log, its high watermark, who waits for it.
 
-Owns: the high watermark, the leader epoch, the requests that wait for data.
-Must not know: connections, request formats.
+Owns: the high watermark, the leader epoch, whether we lead, the requests that wait for data or
+for a commit. Must not know: connections, request formats, who else has the partition
+(`replication.in_sync` does the counting).
 
 An append has two steps, so that the requests of one read share a write: `stage` checks the
 producer and gives offsets, `commit` writes everything staged and makes it visible. Nothing
 staged is answered or read before its commit.
 
+With other replicas there is a third: what is written is committed once every in-sync replica has
+it, which their fetches tell. acks=all waits for that.
+
 Invariants: high_watermark ≤ log.log_end_offset; it never goes back while this broker leads;
-after a StorageError the partition answers KAFKA_STORAGE_ERROR until the node restarts.
+after a StorageError the partition answers KAFKA_STORAGE_ERROR until the node restarts; who does
+not lead neither takes nor gives records.
 """
 
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.topic_config import TopicConfig
+from headrace.broker.replication.in_sync import InSync, Proposal
 from headrace.cluster.image import INTERNAL_TOPICS
 from headrace.log.partition_log import PartitionLog, Staged
 from headrace.log.unmade_log import UnmadeLog
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.record_batch import BatchHeader
 
-IN_SYNC_REPLICAS = 1
-"""There is no replication yet: the leader alone is in sync."""
+_OWN_COMMIT_MS_MAX = 5_000
+"""How long a batch of the broker's own making waits for its followers."""
 
 
 class Waiter(Protocol):
@@ -37,17 +44,31 @@ class Waiter(Protocol):
         ...
 
 
+class _Commit(NamedTuple):
+    """An acks=all that waits until the high watermark is past `offset`."""
+
+    offset: int
+    deadline_ms: int
+    promise: "Promise[ErrorCode]"
+
+
 class Partition:
     __slots__ = (
+        "_commits",
         "_config",
+        "_followers_waiting",
+        "_uncommitted_bytes",
         "_waiters",
         "error",
         "high_watermark",
+        "in_sync",
         "index",
         "is_internal",
+        "is_leader",
         "leader_epoch",
         "log",
         "on_failure",
+        "refusal",
         "staged_bytes",
         "topic",
         "topic_id",
@@ -77,9 +98,18 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.high_watermark = log.log_end_offset
         self.error = ErrorCode.NONE
+        """Why it is out of service, whoever leads."""
+        self.refusal = ErrorCode.NONE
+        """What clients are told: `error`, or that another broker leads."""
+        self.is_leader = True
+        self.in_sync: InSync | None = None
+        """None where there is no other replica, or another broker leads."""
         self.on_failure: Callable[[StorageError], None] | None = None
         self.staged_bytes = 0
+        self._uncommitted_bytes = 0
         self._waiters: set[Waiter] = set()
+        self._followers_waiting: set[Waiter] = set()
+        self._commits: deque[_Commit] = deque()
 
     @property
     def name(self) -> str:
@@ -106,11 +136,130 @@ class Partition:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    @property
+    def isr_count_min(self) -> int:
+        """`min.insync.replicas`, but never more than there are replicas."""
+        in_sync = self.in_sync
+        replicas = 1 if in_sync is None else len(in_sync.followers) + 1
+        return min(self._config.min_insync_replicas, replicas)
+
     def required_acks_refusal(self) -> ErrorCode:
-        """Whether acks=all can be promised: this one replica must be enough."""
-        if self._config.min_insync_replicas > IN_SYNC_REPLICAS:
+        """Whether acks=all can be promised: enough replicas must be in sync."""
+        in_sync = self.in_sync
+        if in_sync is not None and len(in_sync.isr) < self.isr_count_min:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
+
+    # -- leading and following -------------------------------------------------------------
+
+    def lead(self, leader_epoch: int, in_sync: InSync | None) -> None:
+        """We lead from now on; without `in_sync` there is no other replica."""
+        self.commit_staged_first()
+        self.leader_epoch = leader_epoch
+        self.in_sync = in_sync
+        self.is_leader = True
+        self.refusal = self.error
+        if in_sync is None:
+            self.high_watermark = self.log.log_end_offset
+            self._on_committed()
+        else:
+            self.advance_high_watermark()
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Our first act as a leader: where the epoch starts is on disk, also if nothing is ever
+        written in it (KAFKA-7415). An empty log has nothing to tell apart."""
+        if self.error or not self.log.log_end_offset:
+            return
+        try:
+            self.log.assign_epoch(leader_epoch, self.log.log_end_offset)
+        except StorageError as error:
+            self.fail(error)
+
+    def on_isr_decided(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> None:
+        in_sync = self.in_sync
+        if in_sync is not None and leader_epoch == self.leader_epoch:
+            in_sync.on_decided(isr, partition_epoch)
+            self.advance_high_watermark()
+
+    def on_isr_refused(self, proposal: Proposal) -> None:
+        in_sync = self.in_sync
+        if in_sync is not None and proposal.leader_epoch == self.leader_epoch:
+            in_sync.on_refused(proposal)
+            self.advance_high_watermark()
+
+    def follow(self, leader_epoch: int) -> None:
+        """Another broker leads, or none: nobody here may wait any longer."""
+        self.commit_staged_first()
+        self.leader_epoch = leader_epoch
+        self.in_sync = None
+        self.is_leader = False
+        self.refusal = self.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._refuse_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.release_waiters()
+
+    def on_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """What a fetch told the follower of the leader's log."""
+        log = self.log
+        self.high_watermark = max(0, min(high_watermark, log.log_end_offset))
+        if log.log_start_offset < log_start_offset <= log.log_end_offset:
+            log.delete_records(log_start_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """A follower forgets what the leader does not have."""
+        self.log.truncate_to(offset)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+
+    def start_over_at(self, offset: int) -> None:
+        """A follower whose log ends before the leader's begins."""
+        self.log.truncate_fully_and_start_at(offset)
+        self.high_watermark = offset
+
+    def advance_high_watermark(self) -> None:
+        """After a follower's fetch, a change of the ISR, or a write that nobody else must have."""
+        in_sync = self.in_sync
+        if in_sync is None:
+            return
+        end_offset = self.log.log_end_offset
+        reached = in_sync.high_watermark(self.high_watermark, end_offset, self.isr_count_min)
+        if reached > self.high_watermark:
+            self.high_watermark = reached
+            self._on_committed()
+
+    def _on_committed(self) -> None:
+        """The high watermark moved: who waited for it goes."""
+        commits = self._commits
+        error = ErrorCode.NONE
+        if commits and self.required_acks_refusal():
+            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        while commits and commits[0].offset < self.high_watermark:
+            commits.popleft().promise.resolve(self.refusal or error)
+        byte_count, self._uncommitted_bytes = self._uncommitted_bytes, 0
+        if byte_count:
+            for waiter in list(self._waiters):
+                waiter.on_appended(byte_count)
+
+    def committed(self, offset: int, timeout_ms: int) -> "Promise[ErrorCode]":
+        """Resolved once all in-sync replicas have `offset`, or with why that was not seen."""
+        promise: Promise[ErrorCode] = Promise()
+        in_sync = self.in_sync
+        if in_sync is None or offset < self.high_watermark:
+            promise.resolve(self.refusal)
+        else:
+            self._commits.append(_Commit(offset, in_sync.now_ms + timeout_ms, promise))
+        return promise
+
+    def expire_commits(self, now_ms: int) -> None:
+        """Producers are told when their time is over; what they sent stays."""
+        late = [commit for commit in self._commits if commit.deadline_ms <= now_ms]
+        if late:
+            self._commits = deque(c for c in self._commits if c.deadline_ms > now_ms)
+            for commit in late:
+                commit.promise.resolve(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _refuse_commits(self, error: ErrorCode) -> None:
+        commits, self._commits = self._commits, deque()
+        for commit in commits:
+            commit.promise.resolve(error)
 
     # -- writing -----------------------------------------------------------------------
 
@@ -133,24 +282,41 @@ class Partition:
         except StorageError as error:
             self.fail(error)
             return
+        self.waits_for_sync = self.log.needs_flush_before_ack
+        if self.in_sync is not None:
+            self._on_written(byte_count)
+            return
         # One replica: what this log has, every in-sync replica has.
         self.high_watermark = self.log.log_end_offset
-        self.waits_for_sync = self.log.needs_flush_before_ack
         waiters = self._waiters
         if waiters and byte_count:
             for waiter in list(waiters):
                 waiter.on_appended(byte_count)
 
+    def _on_written(self, byte_count: int) -> None:
+        """Followers fetch it now; consumers see it when they have."""
+        assert self.in_sync is not None
+        self._uncommitted_bytes += byte_count
+        if byte_count:
+            for waiter in list(self._followers_waiting):
+                waiter.on_appended(byte_count)
+        if len(self.in_sync.maximal_isr) == 1:
+            self.advance_high_watermark()
+
     def append(self, batch: bytearray, now_ms: int) -> "Promise[ErrorCode]":
         """Append one batch of the broker's own making and see it as durable as acks=all is."""
-        if self.error:
-            return Promise.resolved(self.error)
+        refusal = self.refusal or self.required_acks_refusal()
+        if refusal:
+            return Promise.resolved(refusal)
         self.commit_staged_first()
         try:
-            self.log.append(batch, self.leader_epoch, now_ms)
+            staged = self.log.append(batch, self.leader_epoch, now_ms)
         except StorageError as error:
             self.fail(error)
             return Promise.resolved(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self.in_sync is not None:
+            self._on_written(len(batch))
+            return self.committed(staged.last_offset, _OWN_COMMIT_MS_MAX)
         self.high_watermark = self.log.log_end_offset
         for waiter in list(self._waiters):
             waiter.on_appended(len(batch))
@@ -186,18 +352,25 @@ class Partition:
                 self.on_failure(error)
 
     def take_out(self, error: ErrorCode) -> None:
-        self.error = error
+        self.error = self.refusal = error
+        self._refuse_commits(error)
         self.release_waiters()
 
     # -- waiting -----------------------------------------------------------------------
 
-    def wait(self, waiter: Waiter) -> None:
-        self._waiters.add(waiter)
+    def wait(self, waiter: Waiter, *, follower: bool = False) -> None:
+        """A follower waits for what is written, a consumer for what is committed."""
+        if follower:
+            self._followers_waiting.add(waiter)
+        else:
+            self._waiters.add(waiter)
 
     def forget(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
+        self._followers_waiting.discard(waiter)
 
     def release_waiters(self) -> None:
-        waiters, self._waiters = self._waiters, set()
+        waiters = self._waiters | self._followers_waiting
+        self._waiters, self._followers_waiting = set(), set()
         for waiter in waiters:
             waiter.on_gone()

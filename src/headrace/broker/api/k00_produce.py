@@ -37,11 +37,12 @@ _ANY_VERSION = 13
 class PendingProduce(Slot):
     """A produce request whose batches are staged: answered after the commit."""
 
-    __slots__ = ("_correlation_id", "_topics", "_version", "acks")
+    __slots__ = ("_correlation_id", "_timeout_ms", "_topics", "_version", "acks")
 
     def __init__(self, frame: ProduceFrame, version: int, correlation_id: int) -> None:
         super().__init__()
         self.acks = frame.acks
+        self._timeout_ms = frame.timeout_ms
         self._version = version
         self._correlation_id = correlation_id
         self._topics: list[tuple[TopicKey, list[tuple[int, Partition | None, Staged | Row]]]] = []
@@ -66,17 +67,39 @@ class PendingProduce(Slot):
                 rows.append((index, partition, outcome))
 
     def finish(self) -> Promise[list[Part]] | None:
-        """Fill the slot, or promise to where a sync must come first."""
-        waits = [
-            partition
-            for _, rows in self._topics
-            for _, partition, _ in rows
-            if partition is not None and partition.waits_for_sync
-        ]
+        """Fill the slot, or promise to where a sync or other replicas must come first."""
+        waits: list[Promise[ErrorCode]] = []
+        for _, rows in self._topics:
+            for slot, (_, partition, outcome) in enumerate(rows):
+                if partition is None:
+                    continue
+                if partition.waits_for_sync:
+                    waits.append(partition.flushed_as_configured())
+                if partition.in_sync is not None and self.acks == _ACKS_ALL:
+                    waits.append(self._committed(partition, outcome, rows, slot))
         if waits:
-            return _all_flushed(waits).map(lambda _: self._encode())
+            return _all_done(waits).map(lambda _: self._encode())
         self.parts = self._encode()
         return None
+
+    def _committed(
+        self,
+        partition: Partition,
+        outcome: Staged | Row,
+        rows: "list[tuple[int, Partition | None, Staged | Row]]",
+        slot: int,
+    ) -> Promise[ErrorCode]:
+        """A row that is not committed in time is answered with the reason."""
+        if isinstance(outcome, tuple) or outcome.error:
+            return Promise.resolved(ErrorCode.NONE)
+
+        def on_done(error: ErrorCode) -> ErrorCode:
+            if error:
+                index = partition.index
+                rows[slot] = (index, partition, _refusal(index, error))
+            return error
+
+        return partition.committed(outcome.last_offset, self._timeout_ms).map(on_done)
 
     def failed(self) -> bool:
         """True if any partition refused: with acks=0 only a closed connection can say so."""
@@ -116,17 +139,30 @@ class PendingShaped(Slot):
         )
 
     def finish(self) -> Promise[list[Part]] | None:
-        if self._partition.waits_for_sync:
-            return _all_flushed([self._partition]).map(lambda _: self._encode())
+        partition, outcome = self._partition, self._outcome
+        waits: list[Promise[ErrorCode]] = []
+        if partition.waits_for_sync:
+            waits.append(partition.flushed_as_configured())
+        is_staged = type(outcome) is Staged and not outcome.error
+        if is_staged and partition.in_sync is not None and self.acks == _ACKS_ALL:
+            committed = partition.committed(outcome.last_offset, self._shape.timeout_ms)
+            waits.append(committed.map(self._on_committed))
+        if waits:
+            return _all_done(waits).map(lambda _: self._encode())
         self.parts = self._encode()
         return None
+
+    def _on_committed(self, error: ErrorCode) -> ErrorCode:
+        if error:
+            self._outcome = _refusal(self._shape.index, error)
+        return error
 
     def failed(self) -> bool:
         return _row(self._shape.index, self._partition, self._outcome)[1] != 0
 
     def _encode(self) -> list[Part]:
         outcome, partition, shape = self._outcome, self._partition, self._shape
-        if type(outcome) is Staged and not outcome.error and not partition.error:
+        if type(outcome) is Staged and not outcome.error and not partition.refusal:
             return [
                 shape.answer(
                     self._correlation_id,
@@ -150,7 +186,7 @@ def _stage(
     now_ms: int,
 ) -> Staged | Row:
     index = partition.index
-    error = partition.error
+    error = partition.refusal
     if not error and acks == _ACKS_ALL:
         error = partition.required_acks_refusal()
     if error:
@@ -188,17 +224,17 @@ def _row(index: int, partition: Partition | None, outcome: Staged | Row) -> Row:
     if isinstance(outcome, tuple):
         return outcome
     assert partition is not None
-    if partition.error:
-        return _refusal(index, partition.error)
+    if partition.refusal:
+        return _refusal(index, partition.refusal)
     if outcome.error:
         return (index, outcome.error, -1, -1, partition.log.log_start_offset, None)
     log_start_offset = partition.log.log_start_offset
     return (index, 0, outcome.base_offset, outcome.append_time_ms, log_start_offset, None)
 
 
-def _all_flushed(partitions: list[Partition]) -> Promise[None]:
+def _all_done(promises: list[Promise[ErrorCode]]) -> Promise[None]:
     done: Promise[None] = Promise()
-    left = len(partitions)
+    left = len(promises)
 
     def on_one(_: Promise[ErrorCode]) -> None:
         nonlocal left
@@ -206,6 +242,6 @@ def _all_flushed(partitions: list[Partition]) -> Promise[None]:
         if left == 0:
             done.resolve(None)
 
-    for partition in partitions:
-        partition.flushed_as_configured().then(on_one)
+    for promise in promises:
+        promise.then(on_one)
     return done

@@ -4,8 +4,9 @@
 11 rack (KIP-392) · 12 flexible, last fetched epoch and divergence (KIP-595) · 13 topic ids
 (KIP-516) · 15 replica state (KIP-903) · 16 node endpoints (KIP-951; none are sent) · 17 directory
 ids · 18 high watermark of replicas.
-Missing: replicas as fetchers (answered NOT_LEADER_OR_FOLLOWER: there is one broker), aborted
-transactions (none exist yet).
+
+A replica's fetch (`replica_id` >= 0) reads up to the end of the log, and its offset acknowledges
+all before it.
 
 The hot path: records are never read here. The answer is header bytes and (file, position,
 length) regions that the runtime sends by sendfile.
@@ -83,6 +84,8 @@ class Fetch:
         self._session = session
         self._full = full
         self._wanted = list(session.wanted.values()) if session is not None else wanted_of(frame)
+        if frame.replica_id >= 0:
+            self._acknowledge()
         rows, byte_count, urgent = self._read()
         if (
             urgent
@@ -95,6 +98,20 @@ class Fetch:
             return
         self._wait(byte_count)
 
+    def _acknowledge(self) -> None:
+        """A follower has all before the offsets that it asks for."""
+        frame, broker = self._frame, self._broker
+        now_ms = broker.clock.monotonic_ms()
+        for wanted in self._wanted:
+            partition = broker.partitions.find(wanted.topic, wanted.index)
+            if partition is None or not _is_follower(partition, wanted, frame.replica_id):
+                continue
+            if wanted.last_fetched_epoch >= 0 and _divergence(partition, wanted) is not None:
+                continue  # what it has is not what we have
+            broker.replication.on_fetched(
+                partition, frame.replica_id, frame.replica_epoch, wanted.fetch_offset, now_ms
+            )
+
     # -- waiting -----------------------------------------------------------------------
 
     def _wait(self, byte_count: int) -> None:
@@ -102,7 +119,7 @@ class Fetch:
         for one in self._wanted:
             partition = self._broker.partitions.find(one.topic, one.index)
             if partition is not None:
-                partition.wait(self)
+                partition.wait(self, follower=self._frame.replica_id >= 0)
                 self._waiting_on.append(partition)
         self._timer = self._broker.timers.call_later(self._frame.max_wait_ms, self._complete)
         self._broker.waiting_fetches.add(self)
@@ -141,7 +158,8 @@ class Fetch:
         frame = self._frame
         broker = self._broker
         left = min(frame.max_bytes, broker.fetch_bytes_max)
-        committed_only = frame.isolation_level == _READ_COMMITTED
+        is_follower = frame.replica_id >= 0
+        committed_only = frame.isolation_level == _READ_COMMITTED and not is_follower
         rows: list[tuple[Wanted, FetchedPartition]] = []
         total = 0
         urgent = False
@@ -156,7 +174,7 @@ class Fetch:
                 rows.append((wanted, _error_row(wanted.index, error)))
                 continue
             log = partition.log
-            end_offset = partition.high_watermark
+            end_offset = log.log_end_offset if is_follower else partition.high_watermark
             stable_offset = partition.last_stable_offset
             if committed_only:
                 end_offset = stable_offset
@@ -244,13 +262,21 @@ class Fetch:
 
 
 def _refusal_of(partition: Partition, wanted: Wanted, replica_id: int) -> ErrorCode:
-    if replica_id >= 0:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return partition.error or partition.leader_epoch_refusal(wanted.current_leader_epoch)
+    refusal = partition.refusal or partition.leader_epoch_refusal(wanted.current_leader_epoch)
+    if not refusal and replica_id >= 0 and not _is_follower(partition, wanted, replica_id):
+        return ErrorCode.UNKNOWN_LEADER_EPOCH  # it knows of a move that we have not heard of
+    return refusal
+
+
+def _is_follower(partition: Partition, wanted: Wanted, replica_id: int) -> bool:
+    in_sync = partition.in_sync
+    if in_sync is None or replica_id not in in_sync.followers:
+        return False
+    return not partition.leader_epoch_refusal(wanted.current_leader_epoch)
 
 
 def _divergence(partition: Partition, wanted: Wanted) -> tuple[int, int] | None:
-    """Where the client's log leaves ours, if it does (KIP-320)."""
+    """Where the reader's log leaves ours, if it does (KIP-320, KIP-595)."""
     epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch < 0 or (epoch == wanted.last_fetched_epoch and wanted.fetch_offset <= end_offset):
         return None

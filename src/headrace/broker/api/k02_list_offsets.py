@@ -74,7 +74,7 @@ def _answer(
     partition = broker.partitions.find(topic, asked.partition_index)
     if partition is None:
         return _refused(asked, broker.partitions.missing(topic, asked.partition_index))
-    error = partition.error or partition.leader_epoch_refusal(asked.current_leader_epoch)
+    error = partition.refusal or partition.leader_epoch_refusal(asked.current_leader_epoch)
     if error:
         return _refused(asked, error)
     if context.api_version < _SPECIAL_SINCE.get(asked.timestamp, 0):

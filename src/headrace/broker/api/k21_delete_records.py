@@ -45,8 +45,8 @@ def _delete(
     partition = broker.partitions.find(topic, asked.partition_index)
     if partition is None:
         return _refused(asked, broker.partitions.missing(topic, asked.partition_index))
-    if partition.error:
-        return _refused(asked, partition.error)
+    if partition.refusal:
+        return _refused(asked, partition.refusal)
     if not partition.config.deleted:
         return _refused(asked, ErrorCode.POLICY_VIOLATION)
     offset = asked.offset

@@ -40,7 +40,7 @@ def _answer(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> Ep
     if partition is None:
         error = broker.partitions.missing(topic, asked.partition)
     else:
-        error = partition.error or partition.leader_epoch_refusal(asked.current_leader_epoch)
+        error = partition.refusal or partition.leader_epoch_refusal(asked.current_leader_epoch)
     if error or partition is None:
         return EpochEndOffset(partition=asked.partition, error_code=int(error))
     epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)

@@ -171,7 +171,7 @@ class Fetcher:
         if not isinstance(response, FetchResponse):
             self._on_failure()
             return
-        error = ErrorCode(response.error_code)
+        error = ErrorCode.of(response.error_code)
         if error:
             self._forget_session()
             if error not in _LOST_SESSION:

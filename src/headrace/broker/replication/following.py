@@ -82,7 +82,7 @@ class Following:
             return Next.STOP
         if asked != self.position:
             return Next.FETCH
-        error = ErrorCode(data.error_code)
+        error = ErrorCode.of(data.error_code)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             return Next.FIND_OFFSETS
         if error is ErrorCode.FENCED_LEADER_EPOCH:

@@ -67,11 +67,13 @@ class InSync:
     __slots__ = (
         "_broker_epoch",
         "_epoch_start_offset",
+        "_lag_ms_max",
         "_leader_epoch",
         "_me",
         "_proposed",
         "followers",
         "isr",
+        "now_ms",
         "partition_epoch",
     )
 
@@ -84,13 +86,17 @@ class InSync:
         leader_epoch: int,
         partition_epoch: int,
         epoch_start_offset: int,
+        lag_ms_max: int,
         now_ms: int,
     ) -> None:
         self._me = me
         self._broker_epoch = broker_epoch
         self._leader_epoch = leader_epoch
         self._epoch_start_offset = epoch_start_offset
+        self._lag_ms_max = lag_ms_max
         self._proposed: tuple[int, ...] | None = None
+        self.now_ms = now_ms
+        """As of the last fetch or the last look at the lag."""
         self.isr = isr
         self.partition_epoch = partition_epoch
         # A new leader has heard of nobody: members of the ISR get the whole lag time to show up.
@@ -123,12 +129,11 @@ class InSync:
         follower = self.followers.get(broker_id)
         if follower is None or -1 < broker_epoch < follower.broker_epoch:
             return False
+        self.now_ms = now_ms
         follower.on_fetch(broker_epoch, offset, log_start_offset, leader_end, now_ms)
         return True
 
-    def high_watermark(
-        self, current: int, leader_end: int, now_ms: int, lag_ms_max: int, isr_count_min: int
-    ) -> int:
+    def high_watermark(self, current: int, leader_end: int, isr_count_min: int) -> int:
         """What all that count have; never below `current`.
 
         Besides the maximal ISR a follower that is about to join counts: otherwise a busy leader
@@ -142,7 +147,7 @@ class InSync:
         for follower in self.followers.values():
             counts = follower.broker_id in members or (
                 follower.log_end_offset >= self._epoch_start_offset
-                and not follower.is_behind(leader_end, now_ms, lag_ms_max)
+                and not follower.is_behind(leader_end, self.now_ms, self._lag_ms_max)
             )
             if counts and follower.log_end_offset < reached:
                 reached = follower.log_end_offset
@@ -162,7 +167,8 @@ class InSync:
             return None
         return self._propose((*self.isr, broker_id))
 
-    def maybe_shrink(self, leader_end: int, now_ms: int, lag_ms_max: int) -> Proposal | None:
+    def maybe_shrink(self, leader_end: int, now_ms: int) -> Proposal | None:
+        self.now_ms = max(self.now_ms, now_ms)
         if self.is_proposing:
             return None
         left = tuple(
@@ -171,7 +177,7 @@ class InSync:
             if broker_id == self._me
             or (
                 broker_id in self.followers
-                and not self.followers[broker_id].is_behind(leader_end, now_ms, lag_ms_max)
+                and not self.followers[broker_id].is_behind(leader_end, now_ms, self._lag_ms_max)
             )
         )
         return self._propose(left) if len(left) < len(self.isr) else None
@@ -190,9 +196,10 @@ class InSync:
             return self._broker_epoch
         return self.followers[broker_id].broker_epoch
 
-    def on_refused(self) -> None:
+    def on_refused(self, proposal: Proposal) -> None:
         """The controller said no, and nothing changed there."""
-        self._proposed = None
+        if self._proposed == proposal.isr and proposal.partition_epoch == self.partition_epoch:
+            self._proposed = None
 
     def on_decided(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
         """By an answer or by the metadata, whichever comes first. False if it is old news."""

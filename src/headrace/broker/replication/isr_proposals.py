@@ -107,7 +107,7 @@ class IsrProposals:
                 "isr_change_refused",
                 partition=partition.name,
                 isr=list(proposal.isr),
-                error=ErrorCode(row.error_code).name,
+                error=ErrorCode.of(row.error_code).name,
             )
             partition.on_isr_refused(proposal)
             return

@@ -46,6 +46,7 @@ class ProduceShape:
         "ends_at",
         "index",
         "same",
+        "timeout_ms",
         "topic",
         "transactional",
         "version",
@@ -55,6 +56,7 @@ class ProduceShape:
         topic, partitions = frame.topics[0]
         self.version = version
         self.acks = frame.acks
+        self.timeout_ms = frame.timeout_ms
         self.transactional = frame.transactional_id is not None
         self.topic: Topic = topic
         self.index = partitions[0][0]

@@ -9,7 +9,7 @@ LAG_MS = 1_000
 
 
 def leader(isr: tuple[int, ...] = (ME, ONE, TWO), *, start: int = 0, now_ms: int = 0) -> InSync:
-    return InSync(ME, 7, (ME, ONE, TWO), isr, 4, 10, start, now_ms)
+    return InSync(ME, 7, (ME, ONE, TWO), isr, 4, 10, start, LAG_MS, now_ms)
 
 
 def fetch(sync: InSync, broker: int, offset: int, end: int, now_ms: int, epoch: int = 5) -> bool:
@@ -23,42 +23,44 @@ def anybody(_broker_id: int, _epoch: int) -> bool:
 def test_the_high_watermark_is_what_every_member_has() -> None:
     sync = leader()
     fetch(sync, ONE, 5, 9, 1)
-    assert sync.high_watermark(0, 9, 1, LAG_MS, 1) == 0  # 3 has not been heard of
+    assert sync.high_watermark(0, 9, 1) == 0  # 3 has not been heard of
     fetch(sync, TWO, 7, 9, 1)
-    assert sync.high_watermark(0, 9, 1, LAG_MS, 1) == 5
+    assert sync.high_watermark(0, 9, 1) == 5
     fetch(sync, ONE, 9, 9, 2)
-    assert sync.high_watermark(5, 9, 2, LAG_MS, 1) == 7
+    assert sync.high_watermark(5, 9, 1) == 7
 
 
 def test_the_high_watermark_never_goes_back() -> None:
     sync = leader()
     fetch(sync, ONE, 3, 9, 1)
     fetch(sync, TWO, 3, 9, 1)
-    assert sync.high_watermark(6, 9, 1, LAG_MS, 1) == 6
+    assert sync.high_watermark(6, 9, 1) == 6
 
 
 def test_nothing_is_committed_by_fewer_than_the_minimum() -> None:
     sync = leader((ME,))
-    assert sync.high_watermark(2, 9, 10_000, LAG_MS, 2) == 2
-    assert sync.high_watermark(2, 9, 10_000, LAG_MS, 1) == 9
+    assert sync.high_watermark(2, 9, 2) == 2
+    assert sync.high_watermark(2, 9, 1) == 9
 
 
 def test_a_proposed_member_counts_before_the_controller_answers() -> None:
     sync = leader((ME, ONE))
     fetch(sync, ONE, 9, 9, 1)
     fetch(sync, TWO, 9, 9, 1)
-    assert sync.maybe_expand(TWO, 9, anybody) == Proposal((ME, ONE, TWO), (7, 5, 5), 4, 10)
+    proposal = sync.maybe_expand(TWO, 9, anybody)
+    assert proposal == Proposal((ME, ONE, TWO), (7, 5, 5), 4, 10)
     fetch(sync, ONE, 12, 12, 5_000)
-    assert sync.high_watermark(9, 12, 5_000, LAG_MS, 1) == 9
-    sync.on_refused()
-    assert sync.high_watermark(9, 12, 5_000, LAG_MS, 1) == 12
+    assert sync.high_watermark(9, 12, 1) == 9
+    sync.on_refused(proposal)
+    assert sync.high_watermark(9, 12, 1) == 12
 
 
 def test_a_follower_that_is_about_to_join_is_waited_for() -> None:
     sync = leader((ME,), start=3)
     fetch(sync, ONE, 5, 5, 1_000)
-    assert sync.high_watermark(4, 8, 1_500, LAG_MS, 1) == 5
-    assert sync.high_watermark(4, 8, 9_000, LAG_MS, 1) == 8, "it has not been seen for too long"
+    assert sync.high_watermark(4, 8, 1) == 5
+    assert sync.maybe_shrink(8, 9_000) is None
+    assert sync.high_watermark(4, 8, 1) == 8, "it has not been seen for too long"
 
 
 @pytest.mark.parametrize(("offset", "joins"), [(4, False), (5, False), (6, True)])
@@ -88,15 +90,15 @@ def test_who_is_behind_for_too_long_leaves() -> None:
     sync = leader()
     fetch(sync, ONE, 9, 9, 1)
     fetch(sync, TWO, 4, 9, 1)
-    assert sync.maybe_shrink(9, LAG_MS, LAG_MS) is None, "everybody gets the whole lag time"
-    proposal = sync.maybe_shrink(9, LAG_MS + 1, LAG_MS)
+    assert sync.maybe_shrink(9, LAG_MS) is None, "everybody gets the whole lag time"
+    proposal = sync.maybe_shrink(9, LAG_MS + 1)
     assert proposal is not None
     assert proposal.isr == (ME, ONE)
-    assert sync.maybe_shrink(9, 9_000, LAG_MS) is None, "one proposal at a time"
+    assert sync.maybe_shrink(9, 9_000) is None, "one proposal at a time"
     fetch(sync, ONE, 20, 20, 2_000)
-    assert sync.high_watermark(4, 20, 2_000, LAG_MS, 1) == 4, "it counts until it is out"
+    assert sync.high_watermark(4, 20, 1) == 4, "it counts until it is out"
     assert sync.on_decided((ME, ONE), 11)
-    assert sync.high_watermark(4, 20, 2_000, LAG_MS, 1) == 20
+    assert sync.high_watermark(4, 20, 1) == 20
 
 
 def test_a_follower_that_reaches_the_end_of_the_fetch_before_keeps_up() -> None:
@@ -104,7 +106,7 @@ def test_a_follower_that_reaches_the_end_of_the_fetch_before_keeps_up() -> None:
     for now_ms in range(0, 5_000, 500):
         fetch(sync, ONE, now_ms, now_ms + 500, now_ms)
         fetch(sync, TWO, now_ms, now_ms + 500, now_ms)
-    assert sync.maybe_shrink(5_500, 5_000, LAG_MS) is None
+    assert sync.maybe_shrink(5_500, 5_000) is None
 
 
 def test_old_news_changes_nothing() -> None:

@@ -1,0 +1,242 @@
+"""Who leads what and who follows whom, as the committed metadata has it.
+
+Owns: the role of every partition on this broker, the fetchers, the regular look at who lags.
+Must not know: what a fetch does (`fetcher`, `following`), the arithmetic of the ISR (`in_sync`),
+request formats. Spec: Kafka's ReplicaManager.applyDelta.
+
+Invariants: a partition is led, or followed at exactly one fetcher, or waits without a leader; a
+role changes with the leader epoch, and only by a committed record; nothing of an older epoch stays.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.base.broker_config import BrokerConfig
+from headrace.base.clock import Clock, Timers
+from headrace.base.events import EventLog
+from headrace.broker.replication.fetcher import Fetcher, FetcherSettings
+from headrace.broker.replication.following import Following
+from headrace.broker.replication.in_sync import InSync, Proposal
+from headrace.broker.replication.isr_proposals import AskController, IsrProposals
+from headrace.cluster.image import ClusterImage, PartitionImage
+from headrace.quorum.peers import Peers
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+
+Key = tuple[bytes, int]
+NO_LEADER = -1
+COMMIT_LOOK_MS = 100
+"""How often producers that wait for replicas are looked at for their time-outs."""
+
+
+class Replication:
+    def __init__(
+        self,
+        *,
+        me: int,
+        broker_epoch: Callable[[], int],
+        config: BrokerConfig,
+        image: Callable[[], ClusterImage],
+        controller: AskController,
+        peers: Peers,
+        clock: Clock,
+        timers: Timers,
+        events: EventLog,
+    ) -> None:
+        self._me = me
+        self._broker_epoch = broker_epoch
+        self._config = config
+        self._image = image
+        self._peers = peers
+        self._clock = clock
+        self._timers = timers
+        self._events = events
+        self._proposals = IsrProposals(me, broker_epoch, controller, timers, events)
+        self._fetchers: dict[int, Fetcher] = {}
+        self._followed_at: dict[Key, int] = {}
+        """The leader at whose fetcher a partition is."""
+        self._led: dict[Key, Partition] = {}
+        """Those with other replicas."""
+        self._lag_looked_ms = 0
+        self._is_closed = False
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+
+    # -- roles ---------------------------------------------------------------------------------
+
+    def on_described(self, partition: "Partition", described: PartitionImage) -> None:
+        """The metadata has something new of a partition that this broker holds."""
+        key = (partition.topic_id, partition.index)
+        if described.leader == self._me:
+            self._lead(key, partition, described)
+        else:
+            self._follow(key, partition, described)
+
+    def on_gone(self, partition: "Partition") -> None:
+        """Deleted, moved away, or out of service."""
+        key = (partition.topic_id, partition.index)
+        self._stop_following(key)
+        self._led.pop(key, None)
+
+    def _lead(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
+        self._stop_following(key)
+        in_sync = partition.in_sync
+        is_same_epoch = partition.is_leader and partition.leader_epoch == described.leader_epoch
+        if len(described.replicas) == 1:
+            self._led.pop(key, None)
+            if not is_same_epoch or in_sync is not None:
+                partition.lead(described.leader_epoch, None)
+            return
+        if is_same_epoch and in_sync is not None:
+            in_sync.on_replicas(described.replicas)
+            if in_sync.on_decided(described.isr, described.partition_epoch):
+                partition.advance_high_watermark()
+            return
+        partition.begin_epoch(described.leader_epoch)
+        self._led[key] = partition
+        partition.lead(
+            described.leader_epoch,
+            InSync(
+                self._me,
+                self._broker_epoch(),
+                described.replicas,
+                described.isr,
+                described.leader_epoch,
+                described.partition_epoch,
+                partition.log.log_end_offset,
+                int(self._config["replica.lag.time.max.ms"]),
+                self._clock.monotonic_ms(),
+            ),
+        )
+
+    def _follow(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
+        self._led.pop(key, None)
+        leader, epoch = described.leader, described.leader_epoch
+        if partition.is_leader or partition.leader_epoch != epoch:
+            partition.follow(epoch)
+            self._stop_following(key)
+        if leader == NO_LEADER or partition.error or self._is_closed:
+            return
+        if self._followed_at.get(key) != leader:
+            self._stop_following(key)
+            self._followed_at[key] = leader
+            self._fetcher(leader).add(Following(partition, epoch))
+
+    def _stop_following(self, key: Key) -> None:
+        leader = self._followed_at.pop(key, None)
+        if leader is None:
+            return
+        fetcher = self._fetchers[leader]
+        fetcher.remove(key)
+        if not len(fetcher):
+            fetcher.close()
+            del self._fetchers[leader]
+
+    def _fetcher(self, leader: int) -> Fetcher:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self._fetchers[leader] = Fetcher(
+                leader,
+                self._me,
+                self._broker_epoch,
+                self._peers,
+                self._fetcher_settings(),
+                self._clock,
+                self._timers,
+                self._events,
+            )
+        return fetcher
+
+    def _fetcher_settings(self) -> FetcherSettings:
+        config = self._config
+        return FetcherSettings(
+            max_wait_ms=int(config["replica.fetch.wait.max.ms"]),
+            min_bytes=int(config["replica.fetch.min.bytes"]),
+            partition_bytes_max=int(config["replica.fetch.max.bytes"]),
+            response_bytes_max=int(config["replica.fetch.response.max.bytes"]),
+            backoff_ms=int(config["replica.fetch.backoff.ms"]),
+        )
+
+    # -- leading -------------------------------------------------------------------------------
+
+    def on_fetched(
+        self, partition: "Partition", replica: int, epoch: int, offset: int, now_ms: int
+    ) -> None:
+        """A follower asks from `offset` on: it has all before."""
+        in_sync = partition.in_sync
+        if in_sync is None:
+            return
+        end_offset = partition.log.log_end_offset
+        if offset > end_offset or not in_sync.on_fetch(
+            replica, epoch, offset, -1, end_offset, now_ms
+        ):
+            return
+        partition.advance_high_watermark()
+        if replica not in in_sync.isr:
+            proposal = in_sync.maybe_expand(replica, partition.high_watermark, self._may_join)
+            if proposal is not None:
+                self.isr_expands += 1
+                self._propose(partition, proposal)
+
+    def _may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        broker = self._image().brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            return False
+        return broker_epoch in (-1, broker.broker_epoch)
+
+    def tick(self) -> None:
+        """Every `COMMIT_LOOK_MS`: time-outs of producers; now and then, who lags."""
+        now_ms = self._clock.monotonic_ms()
+        led = list(self._led.values())
+        for partition in led:
+            partition.expire_commits(now_ms)
+        if now_ms - self._lag_looked_ms < int(self._config["replica.lag.time.max.ms"]) // 2:
+            return
+        self._lag_looked_ms = now_ms
+        for partition in led:
+            self._look_at_lag(partition, now_ms)
+
+    def _look_at_lag(self, partition: "Partition", now_ms: int) -> None:
+        in_sync = partition.in_sync
+        if in_sync is None or partition.error:
+            return
+        proposal = in_sync.maybe_shrink(partition.log.log_end_offset, now_ms)
+        if proposal is not None:
+            self.isr_shrinks += 1
+            self._propose(partition, proposal)
+
+    def _propose(self, partition: "Partition", proposal: Proposal) -> None:
+        key = (partition.topic_id, partition.index)
+        self._proposals.propose(key, partition, proposal)
+
+    # -- what can be seen ----------------------------------------------------------------------
+
+    @property
+    def led(self) -> "list[Partition]":
+        return list(self._led.values())
+
+    def under_replicated(self) -> int:
+        return sum(
+            len(partition.in_sync.isr) < len(partition.in_sync.followers) + 1
+            for partition in self._led.values()
+            if partition.in_sync is not None
+        )
+
+    def under_min_isr(self) -> int:
+        return sum(
+            len(partition.in_sync.isr) < partition.isr_count_min
+            for partition in self._led.values()
+            if partition.in_sync is not None
+        )
+
+    @property
+    def fetchers(self) -> list[Fetcher]:
+        return list(self._fetchers.values())
+
+    def close(self) -> None:
+        self._is_closed = True
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._followed_at.clear()
