@@ -57,12 +57,22 @@ class Homes:
 
     # -- finding and choosing ----------------------------------------------------------
 
-    def holding(self, topic: str, index: int) -> LogDirectory | None:
-        """The directory that has the partition's folder."""
-        for directory in self.directories:
-            if directory.has_partition(topic, index):
-                return directory
-        return None
+    def holding(self, topic: str, index: int, topic_id: bytes) -> LogDirectory | None:
+        """The directory that has the partition's folder, of several the one that has its id.
+
+        Story of the others: 1. the disk fails while a folder is being made, before it has its
+        id; 2. the topic is deleted, and the failed disk keeps the folder; 3. the topic is made
+        anew, its folder in another directory; 4. a restart finds both.
+        """
+        found = [d for d in self.directories if d.has_partition(topic, index)]
+        if len(found) < 2:
+            return found[0] if found else None
+        own = [d for d in found if d.topic_id_of(topic, index) == topic_id]
+        if len(own) == 1:
+            for directory in found:
+                if directory is not own[0]:
+                    directory.set_aside(topic, index)
+        return (own or found)[0]
 
     def may_be_lost(self, assigned: bytes) -> bool:
         """True if a partition without a folder, assigned so, may have had one that is gone."""

@@ -230,7 +230,11 @@ class Partitions:
 
     def _open(self, topic: TopicImage, described: PartitionImage, config: TopicConfig) -> None:
         index = described.index
-        directory = self._homes.holding(topic.name, index)
+        try:
+            directory = self._homes.holding(topic.name, index, topic.topic_id)
+        except StorageError as error:
+            self._on_unopened(topic, index, error)
+            return
         if directory is None:
             assigned = self._assigned(described)
             if not self._has_loaded and self._homes.may_be_lost(assigned):
@@ -245,8 +249,7 @@ class Partitions:
                 topic.name, index, topic.topic_id, self._configs.log_config(config)
             )
         except StorageError as error:
-            self._damage.add(topic.name, topic.topic_id, index)
-            self._on_storage_error(f"{topic.name}-{index}", error)
+            self._on_unopened(topic, index, error)
             return
         partition = Partition(
             topic.name, index, topic.topic_id, log, config, described.leader_epoch
@@ -255,6 +258,10 @@ class Partitions:
         self._unsettled.append(partition)
         self._add(partition, directory)
         self._report_recovery(partition.name, log)
+
+    def _on_unopened(self, topic: TopicImage, index: int, error: StorageError) -> None:
+        self._damage.add(topic.name, topic.topic_id, index)
+        self._on_storage_error(f"{topic.name}-{index}", error)
 
     def _add(self, partition: Partition, directory: LogDirectory) -> None:
         partition.on_failure = partial(self._on_partition_failure, partition.name)

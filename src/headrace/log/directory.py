@@ -275,6 +275,29 @@ class LogDirectory:
         for file in files:
             file.close()
 
+    def topic_id_of(self, topic: str, index: int) -> bytes | None:
+        """The id in the partition's folder; None where there is none that can be read."""
+        path = self._file(f"{topic}-{index}")
+        try:
+            return checkpoints.read_topic_id(
+                self._storage, f"{path}/{checkpoints.PARTITION_METADATA}"
+            )
+        except StorageError:
+            return None
+
+    def set_aside(self, topic: str, index: int) -> None:
+        """The partition is in another directory: this folder of its name is kept for people."""
+        if self.failure is None:
+            self._rename_stray(self._file(f"{topic}-{index}"))
+
+    def _rename_stray(self, path: str) -> None:
+        try:
+            self._storage.rename(path, self._renamed(path, STRAY_SUFFIX))
+            self._storage.sync_directory(self.path)
+        except StorageError as error:
+            self.fail(error)
+            raise
+
     def _move_stray(self, path: str, topic_id: bytes) -> None:
         """A folder of another topic of this name: that topic is gone, its data is kept aside."""
         metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
@@ -286,8 +309,7 @@ class LogDirectory:
             return
         assert stored is not None
         if not checkpoints.is_damaged_copy(stored, topic_id):
-            self._storage.rename(path, self._renamed(path, STRAY_SUFFIX))
-            self._storage.sync_directory(self.path)
+            self._rename_stray(path)
 
     def _note_name(self, path: str) -> None:
         if self._names is not None:
