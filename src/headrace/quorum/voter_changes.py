@@ -47,7 +47,7 @@ class VoterChanges:
             self._reply(token, request, error, words)
             return
         node = self._node
-        offset = self._leader.append(voters_batch(self._next_set(request), node.now_ms))
+        offset = self._leader.append(voters_batch(self._next_set(request), node.wall_ms))
         if isinstance(request, AddRaftVoterRequest) and not request.ack_when_committed:
             self._reply(token, request, ErrorCode.NONE)
         else:

@@ -56,7 +56,7 @@ class Leader(Role):
         is_first = node.voters.latest_offset < 0 and node.log.start_offset == 0
         self.append(
             leader_change_batch(
-                node.me.node_id, node.voters.latest, self._granting, node.now_ms, is_first
+                node.me.node_id, node.voters.latest, self._granting, node.wall_ms, is_first
             )
         )
 
