@@ -5,7 +5,10 @@ Owns: its form, and that its times are the wall clock's: people read them.
 
 from typing import TYPE_CHECKING
 
+from headrace.quorum import replies
 from headrace.quorum.election_state import ReplicaKey
+from headrace.quorum.settings import Identity
+from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import describe_quorum
 
 if TYPE_CHECKING:
@@ -14,8 +17,12 @@ if TYPE_CHECKING:
 NEVER_MS = -1
 
 
-def describe(leader: "Leader") -> describe_quorum.DescribeQuorumResponse:
+def describe(
+    leader: "Leader", request: describe_quorum.DescribeQuorumRequest
+) -> describe_quorum.DescribeQuorumResponse:
     node = leader.node
+    if not _is_about(node.me, request):
+        return replies.describe_error(node, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     voters = node.voters.latest
     partition = describe_quorum.DescribeQuorumResponsePartitionData(
         leader_id=node.me.node_id,
@@ -38,6 +45,12 @@ def describe(leader: "Leader") -> describe_quorum.DescribeQuorumResponse:
         for voter in voters
     ]
     return describe_quorum.DescribeQuorumResponse(topics=[topic], nodes=nodes)
+
+
+def _is_about(me: Identity, request: describe_quorum.DescribeQuorumRequest) -> bool:
+    """The one partition of this quorum, by name."""
+    asked = [(t.topic_name, [p.partition_index for p in t.partitions]) for t in request.topics]
+    return asked == [(me.topic_name, [0])]
 
 
 def _state(leader: "Leader", key: ReplicaKey) -> describe_quorum.ReplicaState:

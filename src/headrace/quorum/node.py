@@ -225,7 +225,9 @@ class RaftNode:
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
             return ErrorCode.INVALID_REQUEST
-        return None
+        return (
+            None if messages.is_of_quorum(self.me, message.topics[0]) else ErrorCode.INVALID_REQUEST
+        )
 
     def _on_response(self, event: ResponseReceived) -> None:
         told = messages.leader_of_response(event.message)

@@ -31,11 +31,20 @@ from headrace.wire.kafka.control_records import (
     decode_control_value,
 )
 from headrace.wire.kafka.message import Message
-from headrace.wire.kafka.messages.describe_quorum import DescribeQuorumRequest
+from headrace.wire.kafka.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
 from headrace.wire.kafka.records import read_batches, read_records
 
 FOLDER = "d/words-0"
 LOG = f"{FOLDER}/00000000000000000000.log"
+
+
+def describe_request(topic_name: str) -> DescribeQuorumRequest:
+    partition = PartitionData(partition_index=0)
+    return DescribeQuorumRequest(topics=[TopicData(topic_name=topic_name, partitions=[partition])])
 
 
 class Words:
@@ -477,7 +486,7 @@ def test_a_closed_host_rejects_what_waits() -> None:
 
 def test_describe_quorum_tells_wall_time() -> None:
     rig = Rig()
-    promise = rig.replica.handle(DescribeQuorumRequest(), 2)
+    promise = rig.replica.handle(describe_request("words"), 2)
     answer: Any = promise.value()
     (state,) = answer.topics[0].partitions[0].current_voters
     assert state.last_fetch_timestamp == rig.clock.now_ms()
