@@ -29,6 +29,7 @@ from headrace.wire.kafka.messages.metadata_records import (
 
 VERSIONS = range(14)
 OPERATIONS = 3400
+DIRECTORIES = [bytes(16), b"a" * 16, b"b" * 16, b"c" * 16]
 
 
 class Cluster:
@@ -42,7 +43,13 @@ class Cluster:
             self.register(broker_id)
 
     def register(self, broker_id: int) -> None:
-        self.image.replay(RegisterBrokerRecord(broker_id=broker_id, fenced=self.rng.random() < 0.3))
+        self.image.replay(
+            RegisterBrokerRecord(
+                broker_id=broker_id,
+                fenced=self.rng.random() < 0.3,
+                log_dirs=self.rng.sample(DIRECTORIES, 2),
+            )
+        )
 
     def change(self) -> None:
         rng = self.rng
@@ -82,6 +89,7 @@ class Cluster:
                     isr=isr,
                     leader=self.rng.choice([NO_LEADER, *isr]),
                     leader_epoch=self.rng.randrange(1 << 31),
+                    directories=self.rng.choices(DIRECTORIES, k=len(replicas)),
                 )
             )
 
@@ -208,6 +216,23 @@ def test_a_change_of_one_partition_encodes_one_partition(monkeypatch: pytest.Mon
             change = PartitionChangeRecord(partition_id=7, topic_id=topic.topic_id)
             change.isr = [topic.partitions[7].replicas[0]]
             cluster.image.replay(change)
+
+
+def test_encoding_goes_in_steps_and_bears_changes_in_between() -> None:
+    cluster = Cluster(1)
+    everybody = frozenset(range(1, 6))
+    for number in range(60):
+        cluster.image.replay(TopicRecord(name=f"t{number}", topic_id=bytes([number] * 16)))
+        cluster.add_partitions(cluster.image.topics_by_name[f"t{number}"], 0, 100)
+    view = cluster.cache.view(cluster.image, 12, "PLAINTEXT", everybody)
+    steps = 0
+    for _ in view.encoding(cluster.image):
+        steps += 1
+        cluster.image.replay(RemoveTopicRecord(topic_id=bytes([steps] * 16)))
+        cluster.alter(cluster.image.topics_by_name["t0"])
+    assert steps == 3
+    assert cluster.cached(12, "PLAINTEXT", everybody) == cluster.plain(12, everybody)
+    assert list(view.encoding(cluster.image)) == []
 
 
 def test_deleted_topics_are_forgotten() -> None:

@@ -13,7 +13,7 @@ Topics are not encoded here: `encoded_topics` has them, so that an answer with t
 partitions is a join of bytes and holds nobody up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.base.ids import NO_TOPIC_ID
@@ -21,7 +21,7 @@ from headrace.base.promise import Promise
 from headrace.broker.context import RequestContext
 from headrace.broker.encoded_topics import TopicView
 from headrace.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from headrace.broker.reachable import reachable_brokers
+from headrace.broker.reachable import ReachableBroker, reachable_brokers
 from headrace.cluster.image import OFFSETS_TOPIC, TopicImage
 from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC, topic_name_refusal
 from headrace.wire.kafka.errors import ErrorCode
@@ -48,11 +48,45 @@ _AUTO_CREATE_TIMEOUT_MS = 30_000
 def handle(
     broker: "Broker", request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Promise[MetadataResponse]:
+    if _wants_all(request, context.api_version):
+        return _respond_with_all(broker, request, context)
     missing = _to_create(broker, request, context.api_version)
     if not missing:
         return _respond(broker, request, context, {})
     return _create(broker, missing, context.principal).map(
         lambda refused: _respond(broker, request, context, refused)
+    )
+
+
+def _respond_with_all(
+    broker: "Broker", request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Promise[MetadataResponse]:
+    """At once, unless more must be encoded first than may be in one turn of the loop."""
+    view = _view(broker, context, reachable_brokers(broker, context.listener_name))
+    steps = view.encoding(broker.image)
+    if _is_done(steps):
+        return _respond(broker, request, context, {})
+    encoded: Promise[MetadataResponse] = Promise()
+
+    def turn() -> None:
+        if _is_done(steps):
+            encoded.resolve(_respond(broker, request, context, {}))
+        else:
+            broker.timers.call_later(0, turn)
+
+    broker.timers.call_later(0, turn)
+    return encoded
+
+
+def _is_done(steps: Iterator[None]) -> bool:
+    """One step more; True if there was none."""
+    return next(steps, steps) is steps
+
+
+def _view(broker: "Broker", context: RequestContext, brokers: list[ReachableBroker]) -> TopicView:
+    reachable = frozenset(one.broker_id for one in brokers)
+    return broker.encoded_topics.view(
+        broker.image, context.api_version, context.listener_name, reachable
     )
 
 
@@ -64,8 +98,6 @@ def _to_create(broker: "Broker", request: MetadataRequest, api_version: int) -> 
     """Names that are missing, legal and allowed to be created."""
     allowed = request.allow_auto_topic_creation or api_version < 4
     if not allowed or not broker.config.auto_create_topics_enable:
-        return []
-    if _wants_all(request, api_version):
         return []
     existing = broker.image.topics_by_name
     wanted = dict.fromkeys(
@@ -133,8 +165,7 @@ def _respond(
 ) -> MetadataResponse:
     version = context.api_version
     brokers = reachable_brokers(broker, context.listener_name)
-    reachable = frozenset(one.broker_id for one in brokers)
-    view = broker.encoded_topics.view(broker.image, version, context.listener_name, reachable)
+    view = _view(broker, context, brokers)
     asked = request.include_topic_authorized_operations
     operations = TOPIC_OPERATIONS if asked else NOT_ASKED
     if _wants_all(request, version):
