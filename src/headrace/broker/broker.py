@@ -19,6 +19,7 @@ from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.broker.api.k01_fetch import Fetch
 from headrace.broker.context import ANONYMOUS
+from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.groups.coordinator import GroupCoordinator
 from headrace.broker.metrics import BrokerMetrics
@@ -63,6 +64,7 @@ class Broker:
         self.partitions = partitions
         self.controller = controller
         self.image = ClusterImage()
+        self.encoded_topics = EncodedTopics()
         self.metrics = BrokerMetrics()
         self.principal = ANONYMOUS
         self.stopping = False

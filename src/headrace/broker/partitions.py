@@ -22,10 +22,11 @@ from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.damage import Damage
-from headrace.broker.homes import UNASSIGNED, Homes
+from headrace.broker.homes import Homes
 from headrace.broker.partition import Partition
 from headrace.broker.topic_configs import TopicConfigs
 from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage, PartitionImage, TopicImage
+from headrace.cluster.registrations import DIRECTORY_UNASSIGNED
 from headrace.log.directory import LogDirectory
 from headrace.log.partition_log import PartitionLog
 from headrace.log.unmade_log import UnmadeLog
@@ -108,12 +109,14 @@ class Partitions:
 
     @property
     def directory_ids(self) -> list[bytes]:
-        """What to register: the directories there are, and those whose partitions are missed.
+        """What to register."""
+        return self._homes.directory_ids
 
-        To be asked when the metadata has been followed up to the present: before, nobody knows
-        what is missed.
-        """
-        return self._homes.registered_ids()
+    @property
+    def offline_directory_ids(self) -> list[bytes]:
+        """What a heartbeat reports: directories that were registered and have failed since."""
+        known = self._homes.directory_ids
+        return [d.directory_id for d in self._homes.failed() if d.directory_id in known]
 
     def in_directory(self, path: str) -> list[Partition]:
         return self._homes.in_directory(path)
@@ -122,7 +125,7 @@ class Partitions:
         return path in self.offline_paths()
 
     def offline_paths(self) -> list[str]:
-        return self._homes.failed_paths()
+        return [directory.path for directory in self._homes.failed()]
 
     def offline_names(self) -> list[str]:
         """Partitions out of service: damaged ones, and those of failed directories."""
@@ -155,7 +158,9 @@ class Partitions:
             self._reconfigure(image, name)
         self._settle_safely()
         self._damage.tell(self._log)
-        self._has_loaded = self._has_loaded or self._is_registered(image)
+        if not self._has_loaded and self._is_registered(image):
+            self._has_loaded = True
+            self._homes.on_loaded()
         return gone
 
     def _is_registered(self, image: ClusterImage) -> bool:
@@ -203,8 +208,10 @@ class Partitions:
         registered = image.brokers.get(self._node_id)
         if registered is None:
             return
+        if self._has_loaded:
+            return
         self._homes.on_registered(registered.log_dirs)
-        if not self._homes.lost or self._has_loaded:
+        if not self._homes.lost:
             return
         for partition in [partition for partition in self.all() if partition not in self._made]:
             self._miss_unmade(image, partition)
@@ -213,26 +220,24 @@ class Partitions:
         topic = image.topics_by_id.get(partition.topic_id)
         if topic is None or partition.index >= len(topic.partitions):
             return
-        if self._homes.may_be_lost(self._assigned(topic.partitions[partition.index])):
+        if self._homes.may_be_lost(topic.partitions[partition.index].directory_of(self._node_id)):
             self._homes.leave(partition)
             del self.by_id[topic.topic_id][partition.index]
             del self.by_name[topic.name][partition.index]
             partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
             self._damage.add_missed(topic.name, topic.topic_id, partition.index)
 
-    def _assigned(self, described: PartitionImage) -> bytes:
-        """The directory that the metadata gives this node's replica."""
-        if not described.directories:
-            return UNASSIGNED
-        return described.directories[described.replicas.index(self._node_id)]
-
     # -- opening -----------------------------------------------------------------------
 
     def _open(self, topic: TopicImage, described: PartitionImage, config: TopicConfig) -> None:
         index = described.index
-        directory = self._homes.holding(topic.name, index)
+        try:
+            directory = self._homes.holding(topic.name, index, topic.topic_id)
+        except StorageError as error:
+            self._on_unopened(topic, index, error)
+            return
         if directory is None:
-            assigned = self._assigned(described)
+            assigned = described.directory_of(self._node_id)
             if not self._has_loaded and self._homes.may_be_lost(assigned):
                 self._damage.add_missed(topic.name, topic.topic_id, index)
                 return
@@ -245,8 +250,7 @@ class Partitions:
                 topic.name, index, topic.topic_id, self._configs.log_config(config)
             )
         except StorageError as error:
-            self._damage.add(topic.name, topic.topic_id, index)
-            self._on_storage_error(f"{topic.name}-{index}", error)
+            self._on_unopened(topic, index, error)
             return
         partition = Partition(
             topic.name, index, topic.topic_id, log, config, described.leader_epoch
@@ -255,6 +259,10 @@ class Partitions:
         self._unsettled.append(partition)
         self._add(partition, directory)
         self._report_recovery(partition.name, log)
+
+    def _on_unopened(self, topic: TopicImage, index: int, error: StorageError) -> None:
+        self._damage.add(topic.name, topic.topic_id, index)
+        self._on_storage_error(f"{topic.name}-{index}", error)
 
     def _add(self, partition: Partition, directory: LogDirectory) -> None:
         partition.on_failure = partial(self._on_partition_failure, partition.name)
@@ -369,7 +377,10 @@ class Partitions:
         if partition in self._made or self._image is None:
             return False
         topic = self._image.topics_by_id.get(partition.topic_id)
-        if topic is None or self._assigned(topic.partitions[partition.index]) != UNASSIGNED:
+        if topic is None:
+            return False
+        assigned = topic.partitions[partition.index].directory_of(self._node_id)
+        if assigned != DIRECTORY_UNASSIGNED:
             return False
         other = self._homes.choose()
         self._homes.settle(partition, other)

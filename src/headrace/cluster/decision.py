@@ -8,15 +8,20 @@ A decision is `(image, request, context) -> (records, response)`: pure but for w
 `Random`. A refusal is a value, never an exception.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.randomness import Random
+from headrace.cluster.sessions import BrokerSessions
 from headrace.wire.kafka.errors import ErrorCode
 
 Records = list[Any]
 """Metadata records, in the order in which they are replayed."""
+
+
+def _no_sessions() -> BrokerSessions:
+    return BrokerSessions(timeout_ms=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,14 @@ class DecisionContext:
     random: Random
     api_version: int
     principal: str = "User:ANONYMOUS"
+    now_ms: int = 0
+    """Monotonic."""
+    sessions: BrokerSessions = field(default_factory=_no_sessions)
+    """Read only: what was heard is noted by the controller."""
+    cluster_id: str | None = None
+    """Not checked where it is not known."""
+    replication: bool = False
+    """May partitions have more than one replica? See `cluster.topics.REPLICATION_SERVED`."""
 
 
 class Refusal(NamedTuple):

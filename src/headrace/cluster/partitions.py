@@ -13,8 +13,14 @@ from headrace.base.limits import (
 )
 from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.image import ClusterImage, TopicImage
-from headrace.cluster.placement import manual_refusal, place
-from headrace.cluster.topics import Assignments, partition_records, replication_refusal
+from headrace.cluster.placement import leader_ring, place, start_of
+from headrace.cluster.topics import (
+    Assignments,
+    assignment_refusal,
+    candidates_for,
+    partition_records,
+    replication_refusal,
+)
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -46,7 +52,7 @@ def decide_create_partitions(
             continue
         room -= len(outcome)
         topic = image.topics_by_name[wanted.name]
-        records += partition_records(topic.topic_id, len(topic.partitions), outcome)
+        records += partition_records(image, topic.topic_id, len(topic.partitions), outcome)
         results.append(CreatePartitionsTopicResult(name=wanted.name, error_message=None))
     if request.validate_only:
         records = []
@@ -73,15 +79,20 @@ def _grow(
     added = wanted.count - len(topic.partitions)
     factor = len(topic.partitions[0].replicas)
     if wanted.assignments is not None:
-        return _manual(image, wanted, added, factor)
-    brokers = image.usable_brokers()
-    refusal = replication_refusal(brokers, factor)
+        return _manual(image, wanted, added, factor, context)
+    candidates = candidates_for(image)
+    refusal = replication_refusal(candidates, factor, context)
     if refusal is not None:
         return refusal
     # Go on where the topic's last partition stands, so that leaders stay evenly spread.
     last = topic.partitions[-1].replicas[0]
-    start = brokers.index(last) + 1 if last in brokers else context.random.randrange(len(brokers))
-    return place(brokers, added, factor, start)
+    ring = leader_ring(candidates)
+    ids = [candidate.broker_id for candidate in ring]
+    if last in ids:
+        start = ids.index(last) + 1
+    else:
+        start = start_of(ring, image.preferred_counts, context.random)
+    return place(candidates, added, factor, start)
 
 
 def _count_refusal(topic: TopicImage, count: int, room: int) -> Refusal | None:
@@ -109,7 +120,11 @@ def _count_refusal(topic: TopicImage, count: int, room: int) -> Refusal | None:
 
 
 def _manual(
-    image: ClusterImage, wanted: CreatePartitionsTopic, added: int, factor: int
+    image: ClusterImage,
+    wanted: CreatePartitionsTopic,
+    added: int,
+    factor: int,
+    context: DecisionContext,
 ) -> Assignments | Refusal:
     given = wanted.assignments or []
     if len(given) != added:
@@ -117,11 +132,10 @@ def _manual(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {added} partition(s), but {len(given)} assignment(s) were given.",
         )
-    brokers = image.usable_brokers()
     assignments: Assignments = []
     for assignment in given:
-        reason = manual_refusal(assignment.broker_ids, brokers, factor)
-        if reason is not None:
-            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        refusal = assignment_refusal(image, assignment.broker_ids, factor, context)
+        if refusal is not None:
+            return refusal
         assignments.append(tuple(assignment.broker_ids))
     return assignments

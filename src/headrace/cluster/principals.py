@@ -1,7 +1,7 @@
 """Who asks, as one node tells another: the principal in an Envelope.
 
     +---------------+----------------------------------------------+
-    | version int16 | DefaultPrincipalData: type, name, token flag |   Kafka's version-prefixed bytes
+    | version int16 | DefaultPrincipalData: type, name, token flag |
     +---------------+----------------------------------------------+
 
 Owns: this form and the name of everybody as long as nobody is authenticated.

@@ -7,7 +7,7 @@ before the block is answered.
 
 from headrace.base.config import LONG_MAX
 from headrace.base.limits import PRODUCER_ID_BLOCK_SIZE
-from headrace.cluster.brokers import broker_refusal
+from headrace.cluster.broker_epochs import broker_refusal
 from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode

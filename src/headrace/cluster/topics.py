@@ -25,7 +25,7 @@ from headrace.base.topic_config import validate_topic_configs
 from headrace.cluster.config_view import topic_config_entries
 from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage
-from headrace.cluster.placement import manual_refusal, place
+from headrace.cluster.placement import Candidate, leader_ring, manual_refusal, place, start_of
 from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC, topic_name_refusal
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_topics import (
@@ -54,6 +54,16 @@ Assignments = list[tuple[int, ...]]
 UNSET = -1
 """Partition count or replication factor left to the cluster's default (KIP-464)."""
 
+REPLICATION_SERVED = False
+"""Do brokers copy partitions from one another? Until they do, a second replica would be a promise
+that nobody keeps: it is refused. Simulations of the controller turn it on for themselves."""
+
+REPLICATION_REFUSAL = Refusal(
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    "This version does not replicate partitions between brokers yet: the replication factor must "
+    "be 1.",
+)
+
 
 def decide_create_topics(
     image: ClusterImage, request: CreateTopicsRequest, context: DecisionContext
@@ -64,20 +74,23 @@ def decide_create_topics(
     answered: set[str] = set()
     taken: dict[str, str] = {}
     room = min(PARTITIONS_PER_REQUEST_MAX, PARTITIONS_MAX - image.partition_count)
+    loads = dict(image.preferred_counts)
     for topic in request.topics:
         if topic.name in answered:
             continue
         answered.add(topic.name)
         outcome = _name_refusal(image, topic.name, counts, taken) or _assign(
-            image, topic, context, room
+            image, topic, context, room, loads
         )
         if isinstance(outcome, Refusal):
             results.append(_refused(topic, outcome))
             continue
         room -= len(outcome)
+        for replicas in outcome:
+            loads[replicas[0]] = loads.get(replicas[0], 0) + 1
         taken[topic.name.replace(".", "_")] = topic.name
         topic_id = new_topic_id(context.random, image)
-        records += topic_records(topic_id, topic.name, _configs(topic), outcome)
+        records += topic_records(image, topic_id, topic.name, _configs(topic), outcome)
         results.append(_created(topic, topic_id, outcome, context))
     if request.validate_only:
         records = []
@@ -130,7 +143,11 @@ def new_topic_id(random: Random, image: ClusterImage) -> bytes:
 
 
 def topic_records(
-    topic_id: bytes, name: str, configs: dict[str, str], assignments: Assignments
+    image: ClusterImage,
+    topic_id: bytes,
+    name: str,
+    configs: dict[str, str],
+    assignments: Assignments,
 ) -> Records:
     """All records of a new topic, in the order that replay needs."""
     return [
@@ -139,33 +156,70 @@ def topic_records(
             ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name=name, name=key, value=value)
             for key, value in configs.items()
         ),
-        *partition_records(topic_id, 0, assignments),
+        *partition_records(image, topic_id, 0, assignments),
     ]
 
 
-def partition_records(topic_id: bytes, first_index: int, assignments: Assignments) -> Records:
-    return [
-        PartitionRecord(
-            partition_id=first_index + position,
-            topic_id=topic_id,
-            replicas=list(replicas),
-            isr=list(replicas),
-            leader=replicas[0],
-            leader_epoch=0,
-            partition_epoch=0,
+def partition_records(
+    image: ClusterImage, topic_id: bytes, first_index: int, assignments: Assignments
+) -> Records:
+    """The first replica that is up leads; those that are not come into the ISR later."""
+    usable = set(image.usable_brokers())
+    records: Records = []
+    for index, replicas in enumerate(assignments, first_index):
+        isr = [replica for replica in replicas if replica in usable]
+        records.append(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=list(replicas),
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+            )
         )
-        for position, replicas in enumerate(assignments)
+    return records
+
+
+def candidates_for(image: ClusterImage) -> list[Candidate]:
+    """Brokers that may get replicas: all but those about to stop."""
+    return [
+        Candidate(broker.broker_id, broker.rack, broker.fenced)
+        for broker in image.brokers.values()
+        if not broker.in_controlled_shutdown
     ]
 
 
-def replication_refusal(brokers: Sequence[int], replication_factor: int) -> Refusal | None:
-    if replication_factor <= len(brokers):
-        return None
-    return Refusal(
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} "
-        "broker(s) are available.",
-    )
+def replication_refusal(
+    candidates: Sequence[Candidate], replication_factor: int, context: DecisionContext
+) -> Refusal | None:
+    if replication_factor > 1 and not context.replication:
+        return REPLICATION_REFUSAL
+    invalid = ErrorCode.INVALID_REPLICATION_FACTOR
+    prefix = f"Unable to replicate the partition {replication_factor} time(s): "
+    if replication_factor > len(candidates):
+        return Refusal(invalid, f"{prefix}only {len(candidates)} broker(s) are registered.")
+    if all(candidate.fenced for candidate in candidates):
+        return Refusal(invalid, f"{prefix}all brokers are currently fenced.")
+    return None
+
+
+def assignment_refusal(
+    image: ClusterImage,
+    replicas: Sequence[int],
+    replication_factor: int,
+    context: DecisionContext,
+) -> Refusal | None:
+    """Why replicas that a user chose for a new partition are refused; or None."""
+    reason = manual_refusal(replicas, list(image.brokers), replication_factor)
+    if reason is None and not any(image.brokers[replica].is_usable for replica in replicas):
+        reason = f"All brokers of the manual assignment {list(replicas)} are fenced or stopping."
+    if reason is not None:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    if len(replicas) > 1 and not context.replication:
+        return REPLICATION_REFUSAL
+    return None
 
 
 def _name_refusal(
@@ -192,16 +246,20 @@ def _name_refusal(
 
 
 def _assign(
-    image: ClusterImage, topic: CreatableTopic, context: DecisionContext, room: int
+    image: ClusterImage,
+    topic: CreatableTopic,
+    context: DecisionContext,
+    room: int,
+    loads: dict[int, int],
 ) -> Assignments | Refusal:
     """The replicas of each partition, or why the topic can't be made."""
     refusal = _config_refusal(topic, context)
     if refusal is not None:
         return refusal
     if topic.assignments:
-        assigned = _manual_assignments(image, topic)
+        assigned = _manual_assignments(image, topic, context)
     else:
-        assigned = _automatic_assignments(image, topic, context)
+        assigned = _automatic_assignments(image, topic, context, loads)
     if not isinstance(assigned, Refusal) and len(assigned) > room:
         return Refusal(
             ErrorCode.POLICY_VIOLATION,
@@ -223,7 +281,9 @@ def _config_refusal(topic: CreatableTopic, context: DecisionContext) -> Refusal 
     return None
 
 
-def _manual_assignments(image: ClusterImage, topic: CreatableTopic) -> Assignments | Refusal:
+def _manual_assignments(
+    image: ClusterImage, topic: CreatableTopic, context: DecisionContext
+) -> Assignments | Refusal:
     for name, value in (
         ("number of partitions", topic.num_partitions),
         ("replication factor", topic.replication_factor),
@@ -241,9 +301,9 @@ def _manual_assignments(image: ClusterImage, topic: CreatableTopic) -> Assignmen
     assignments: Assignments = []
     for index in range(len(by_index)):
         replicas = by_index[index].broker_ids
-        reason = manual_refusal(replicas, image.usable_brokers(), replication_factor)
-        if reason is not None:
-            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        refusal = assignment_refusal(image, replicas, replication_factor, context)
+        if refusal is not None:
+            return refusal
         assignments.append(tuple(replicas))
     return assignments
 
@@ -265,7 +325,7 @@ def _indexes_refusal(
 
 
 def _automatic_assignments(
-    image: ClusterImage, topic: CreatableTopic, context: DecisionContext
+    image: ClusterImage, topic: CreatableTopic, context: DecisionContext, loads: dict[int, int]
 ) -> Assignments | Refusal:
     if topic.replication_factor < UNSET or topic.replication_factor == 0:
         return Refusal(
@@ -288,11 +348,12 @@ def _automatic_assignments(
     factor = topic.replication_factor
     if factor == UNSET:
         factor = config.default_replication_factor
-    brokers = image.usable_brokers()
-    refusal = replication_refusal(brokers, factor)
+    candidates = candidates_for(image)
+    refusal = replication_refusal(candidates, factor, context)
     if refusal is not None:
         return refusal
-    return place(brokers, count, factor, context.random.randrange(len(brokers)))
+    start = start_of(leader_ring(candidates), loads, context.random)
+    return place(candidates, count, factor, start)
 
 
 def _configs(topic: CreatableTopic) -> dict[str, str]:

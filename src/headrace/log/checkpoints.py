@@ -6,6 +6,8 @@
         orders 0 1200           topic, partition, offset
         orders 1 7
     leader-epoch-checkpoint     the same with "epoch start-offset"
+    log-dirs-checkpoint         the same with ids of the node's log directories; where it has one
+                                alone there is no such file
     partition.metadata          "version: 0" and "topic_id: <base64url, no padding>"
     meta.properties             version=1, cluster.id, node.id, directory.id
     .kafka_cleanshutdown        {"version":0,"brokerEpoch":-1}
@@ -25,6 +27,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+LOG_DIRECTORIES = "log-dirs-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -73,6 +76,18 @@ def write_epochs(
     storage: Storage, path: str, entries: Iterable[tuple[int, int]], *, sync: bool = True
 ) -> None:
     _write_lines(storage, path, [f"{epoch} {start}" for epoch, start in entries], sync=sync)
+
+
+def read_directory_ids(storage: Storage, path: str) -> set[bytes]:
+    """Empty if there is no such file."""
+    try:
+        return {uuid_bytes(line) for line in _read_lines(storage, path)}
+    except ValueError:
+        raise CorruptionError(path, 0, "not an id of a directory") from None
+
+
+def write_directory_ids(storage: Storage, path: str, ids: Iterable[bytes]) -> None:
+    _write_lines(storage, path, sorted(map(uuid_text, ids)))
 
 
 def read_topic_id(storage: Storage, path: str) -> bytes | None:

@@ -6,6 +6,7 @@
     DIR/recovery-point-offset-checkpoint     below it everything is synced
     DIR/replication-offset-checkpoint        high watermarks
     DIR/log-start-offset-checkpoint          where logs start that start behind their first segment
+    DIR/log-dirs-checkpoint                  the node's directories, so that none is lost silently
     DIR/orders-0/                            a partition
     DIR/orders-0.<id>-delete/                one that was deleted and will be removed
     DIR/orders-0.<id>-stray/                 one of a topic that is gone, kept for people
@@ -70,6 +71,8 @@ class LogDirectory:
         self.path = path
         self.cluster_id: str | None = None
         self.directory_id = bytes(16)
+        self.known_directories: set[bytes] = set()
+        """The node's directories as this one remembers them, itself included."""
         self.was_clean = False
         """The last user of this directory stopped cleanly."""
         self.last_broker_epoch = -1
@@ -162,6 +165,19 @@ class LogDirectory:
         except ValueError:
             raise CorruptionError(path, 0, "directory.id is not an id") from None
 
+    def remember(self, directory_ids: set[bytes]) -> None:
+        """What directories the node has, durably. A node with one alone needs no file for it."""
+        known = directory_ids | {self.directory_id}
+        if self.failure is not None or known == self.known_directories:
+            return
+        path = self._file(checkpoints.LOG_DIRECTORIES)
+        try:
+            checkpoints.write_directory_ids(self._storage, path, known)
+        except StorageError as error:
+            self.fail(error)
+            return
+        self.known_directories = known
+
     def _new_id_text(self) -> str:
         """An id whose text does not start with a dash, which tools would take for an option."""
         while True:
@@ -173,6 +189,15 @@ class LogDirectory:
         self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
         self._log_starts = self._read_offsets(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARKS)
+        self.known_directories = self._read_directory_ids() | {self.directory_id}
+
+    def _read_directory_ids(self) -> set[bytes]:
+        path = self._file(checkpoints.LOG_DIRECTORIES)
+        try:
+            return checkpoints.read_directory_ids(self._storage, path)
+        except CorruptionError as error:
+            self.damaged_checkpoints.append(error)
+            return set()
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -275,6 +300,29 @@ class LogDirectory:
         for file in files:
             file.close()
 
+    def topic_id_of(self, topic: str, index: int) -> bytes | None:
+        """The id in the partition's folder; None where there is none that can be read."""
+        path = self._file(f"{topic}-{index}")
+        try:
+            return checkpoints.read_topic_id(
+                self._storage, f"{path}/{checkpoints.PARTITION_METADATA}"
+            )
+        except StorageError:
+            return None
+
+    def set_aside(self, topic: str, index: int) -> None:
+        """The partition is in another directory: this folder of its name is kept for people."""
+        if self.failure is None:
+            self._rename_stray(self._file(f"{topic}-{index}"))
+
+    def _rename_stray(self, path: str) -> None:
+        try:
+            self._storage.rename(path, self._renamed(path, STRAY_SUFFIX))
+            self._storage.sync_directory(self.path)
+        except StorageError as error:
+            self.fail(error)
+            raise
+
     def _move_stray(self, path: str, topic_id: bytes) -> None:
         """A folder of another topic of this name: that topic is gone, its data is kept aside."""
         metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
@@ -286,8 +334,7 @@ class LogDirectory:
             return
         assert stored is not None
         if not checkpoints.is_damaged_copy(stored, topic_id):
-            self._storage.rename(path, self._renamed(path, STRAY_SUFFIX))
-            self._storage.sync_directory(self.path)
+            self._rename_stray(path)
 
     def _note_name(self, path: str) -> None:
         if self._names is not None:

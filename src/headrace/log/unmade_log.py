@@ -101,6 +101,10 @@ class UnmadeLog:
         return 0 if self._made is None else self._made.size_bytes
 
     @property
+    def recovery_point(self) -> int:
+        return 0 if self._made is None else self._made.recovery_point
+
+    @property
     def needs_flush_before_ack(self) -> bool:
         return self._made is not None and self._made.needs_flush_before_ack
 

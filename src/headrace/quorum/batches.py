@@ -120,23 +120,30 @@ def leader_change_batch(
         version = KraftVersionRecord(kraft_version=KRAFT_VERSION_MAX)
         records.append((ControlRecordType.KRAFT_VERSION, version, 0))
         records.append((ControlRecordType.KRAFT_VOTERS, voters.to_record(), 0))
-    return _control_batch(records, now_ms)
+    return control_batch(records, now_ms)
 
 
 def voters_batch(voters: VoterSet, now_ms: int) -> bytearray:
-    return _control_batch([(ControlRecordType.KRAFT_VOTERS, voters.to_record(), 0)], now_ms)
+    return control_batch([(ControlRecordType.KRAFT_VOTERS, voters.to_record(), 0)], now_ms)
 
 
 def _named(key: ReplicaKey) -> LeaderChangeVoter:
     return LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory_id)
 
 
-def _control_batch(records: list[tuple[ControlRecordType, Message, int]], now_ms: int) -> bytearray:
+def control_batch(
+    records: list[tuple[ControlRecordType, Message, int]],
+    now_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
     """Of messages with their versions."""
     return build_batch(
         [
             (encode_control_key(type_), encode_control_value(message, version), (), now_ms)
             for type_, message, version in records
         ],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
         is_control=True,
     )

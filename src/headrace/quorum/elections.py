@@ -70,7 +70,8 @@ def serve_begin_quorum_epoch(
         error = ErrorCode.FENCED_LEADER_EPOCH
     else:
         node.adopt(partition.leader_epoch, partition.leader_id)
-    node.reply(token, begin_quorum_epoch_response(node.me, error, node.told_leader_id, node.epoch))
+    leader_id, voters = node.told_leader_id, node.voters.latest
+    node.reply(token, begin_quorum_epoch_response(node.me, error, leader_id, node.epoch, voters))
 
 
 def serve_end_quorum_epoch(
@@ -85,7 +86,8 @@ def serve_end_quorum_epoch(
     else:
         node.adopt(partition.leader_epoch, partition.leader_id)
         node.role.on_leader_resigned(_delay_ms(node, partition))
-    node.reply(token, end_quorum_epoch_response(node.me, error, node.told_leader_id, node.epoch))
+    leader_id, voters = node.told_leader_id, node.voters.latest
+    node.reply(token, end_quorum_epoch_response(node.me, error, leader_id, node.epoch, voters))
 
 
 def _delay_ms(node: "RaftNode", partition: end_quorum_epoch.PartitionData) -> int:

@@ -87,6 +87,12 @@ class SnapshotReceived(NamedTuple):
     voters: VoterSet
 
 
+class SnapshotFailed(NamedTuple):
+    """What was fetched is no sound snapshot; the driver has dropped it."""
+
+    snapshot_id: SnapshotId
+
+
 class Resign(NamedTuple):
     """A leader that is about to stop hands over."""
 
@@ -100,6 +106,7 @@ Event: TypeAlias = (
     | LogSynced
     | SnapshotWritten
     | SnapshotReceived
+    | SnapshotFailed
     | Resign
 )
 

@@ -6,6 +6,8 @@ Spec: Vote v2 (KIP-996), BeginQuorumEpoch and EndQuorumEpoch v1, Fetch v18 (KIP-
 FetchSnapshot v1 (KIP-630, KIP-853).
 """
 
+from typing import Any
+
 from headrace.quorum.election_state import ReplicaKey
 from headrace.quorum.log_view import LogView, SnapshotId
 from headrace.quorum.settings import Identity
@@ -137,7 +139,7 @@ def vote_response(
 
 
 def begin_quorum_epoch_response(
-    me: Identity, error: int, leader_id: int, epoch: int
+    me: Identity, error: int, leader_id: int, epoch: int, voters: VoterSet
 ) -> begin_quorum_epoch.BeginQuorumEpochResponse:
     partition = begin_quorum_epoch.BeginQuorumEpochResponsePartitionData(
         error_code=error, leader_id=leader_id, leader_epoch=epoch
@@ -145,11 +147,15 @@ def begin_quorum_epoch_response(
     topic = begin_quorum_epoch.BeginQuorumEpochResponseTopicData(
         topic_name=me.topic_name, partitions=[partition]
     )
-    return begin_quorum_epoch.BeginQuorumEpochResponse(topics=[topic])
+    nodes = [
+        begin_quorum_epoch.NodeEndpoint(node_id=leader_id, host=e.host, port=e.port)
+        for e in _endpoints_of(voters, leader_id)
+    ]
+    return begin_quorum_epoch.BeginQuorumEpochResponse(topics=[topic], node_endpoints=nodes)
 
 
 def end_quorum_epoch_response(
-    me: Identity, error: int, leader_id: int, epoch: int
+    me: Identity, error: int, leader_id: int, epoch: int, voters: VoterSet
 ) -> end_quorum_epoch.EndQuorumEpochResponse:
     partition = end_quorum_epoch.EndQuorumEpochResponsePartitionData(
         error_code=error, leader_id=leader_id, leader_epoch=epoch
@@ -157,7 +163,11 @@ def end_quorum_epoch_response(
     topic = end_quorum_epoch.EndQuorumEpochResponseTopicData(
         topic_name=me.topic_name, partitions=[partition]
     )
-    return end_quorum_epoch.EndQuorumEpochResponse(topics=[topic])
+    nodes = [
+        end_quorum_epoch.NodeEndpoint(node_id=leader_id, host=e.host, port=e.port)
+        for e in _endpoints_of(voters, leader_id)
+    ]
+    return end_quorum_epoch.EndQuorumEpochResponse(topics=[topic], node_endpoints=nodes)
 
 
 def fetch_response(
@@ -194,6 +204,7 @@ def fetch_snapshot_response(
     snapshot_id: SnapshotId,
     size_bytes: int = 0,
     position: int = 0,
+    voters: VoterSet | None = None,
 ) -> fetch_snapshot.FetchSnapshotResponse:
     partition = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
         error_code=error,
@@ -208,7 +219,11 @@ def fetch_snapshot_response(
     topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(
         name=me.topic_name, partitions=[partition]
     )
-    return fetch_snapshot.FetchSnapshotResponse(topics=[topic])
+    nodes = [
+        fetch_snapshot.NodeEndpoint(node_id=leader_id, host=e.host, port=e.port)
+        for e in (_endpoints_of(voters, leader_id) if voters else ())
+    ]
+    return fetch_snapshot.FetchSnapshotResponse(topics=[topic], node_endpoints=nodes)
 
 
 def refusal(message: Message, error: int) -> Message | None:
@@ -235,6 +250,18 @@ def _endpoints_of(voters: VoterSet, node_id: int) -> list[fetch.NodeEndpoint]:
 
 
 # -- reading ---------------------------------------------------------------------------------
+
+
+def is_of_quorum(me: Identity, topic: Any) -> bool:
+    """Is a request about this quorum's one partition? Newer fetches name the topic by its id."""
+    match topic:
+        case fetch.FetchTopic():
+            is_named = topic.topic_id == me.topic_id or topic.topic == me.topic_name
+            return is_named and topic.partitions[0].partition == PARTITION
+        case fetch_snapshot.TopicSnapshot():
+            return topic.name == me.topic_name and topic.partitions[0].partition == PARTITION
+    is_named = bool(topic.topic_name == me.topic_name)
+    return is_named and bool(topic.partitions[0].partition_index == PARTITION)
 
 
 def leader_of_response(message: Message) -> tuple[int, int] | None:

@@ -34,6 +34,7 @@ from headrace.quorum.events import (
     Resign,
     ResponseReceived,
     Send,
+    SnapshotFailed,
     SnapshotRead,
     SnapshotReceived,
     SnapshotWritten,
@@ -87,6 +88,8 @@ class RaftNode:
         latest = self.snapshots.latest
         self.high_watermark = max(self.log.start_offset, latest.end_offset if latest else 0)
         self.now_ms = now_ms
+        self.wall_offset_ms = 0
+        """From our time to the wall clock's, which people read; the driver keeps it right."""
         self.ready = Ready()
         self.is_halted = False
         self._bootstrap_ids = tuple(bootstrap_ids)
@@ -100,6 +103,7 @@ class RaftNode:
             LogSynced: self._on_log_synced,
             SnapshotWritten: self._on_snapshot_written,
             SnapshotReceived: self._on_snapshot_received,
+            SnapshotFailed: self._on_snapshot_failed,
             Resign: self._on_resign,
         }
         assert self.log.is_synced, "what was loaded is durable"
@@ -123,6 +127,10 @@ class RaftNode:
     @property
     def epoch(self) -> int:
         return self.election.epoch
+
+    @property
+    def wall_ms(self) -> int:
+        return self.now_ms + self.wall_offset_ms
 
     @property
     def leader_id(self) -> int:
@@ -217,7 +225,9 @@ class RaftNode:
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
             return ErrorCode.INVALID_REQUEST
-        return None
+        return (
+            None if messages.is_of_quorum(self.me, message.topics[0]) else ErrorCode.INVALID_REQUEST
+        )
 
     def _on_response(self, event: ResponseReceived) -> None:
         told = messages.leader_of_response(event.message)
@@ -378,6 +388,9 @@ class RaftNode:
 
     def _on_snapshot_received(self, event: SnapshotReceived) -> None:
         self.role.on_snapshot_received(event)
+
+    def _on_snapshot_failed(self, event: SnapshotFailed) -> None:
+        self.role.on_snapshot_failed(event.snapshot_id)
 
     def install_snapshot(self, event: SnapshotReceived) -> None:
         """The log goes on behind a snapshot that the leader had."""

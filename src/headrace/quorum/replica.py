@@ -2,25 +2,122 @@
 
 Owns: acting on what the core asks for, in the order that `events` demands. Must not know: what
 is in an entry, who decides, sockets (`peers`), files other than through `Storage`.
+
+One turn:
+1. Events wait in a queue; one at a time is handed to the core.
+2. An election state that comes out is made durable off the loop, and until then nothing else of
+   that step happens, and no other step.
+3. The log is changed; messages leave. Answers and news for the host are queued behind, so that
+   whoever they call may ask us again at once without finding a step half done.
+4. When nothing is left to do a sync of the log begins, unless one is under way: then what came
+   meanwhile shares the next one.
+
+`propose` steps at once, because its caller builds on the offset. What it brings about besides
+(answers to waiting fetches, the sync) comes at the end of the loop's turn: proposals of one turn
+share it.
+
+Invariants: whatever leaves depends on nothing that is not durable (the contract in `events`); after
+a failed write or sync, or a promise of the core that would be broken, nothing happens any more.
 """
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
-from headrace.base.clock import Clock, Timers
+from headrace.base.clock import Clock, Timer, Timers
+from headrace.base.errors import CorruptionError, HeadraceError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.log.partition_log import PartitionLog
-from headrace.quorum.events import Proposed
+from headrace.quorum.election_state import NO_LEADER
+from headrace.quorum.endpoints import Endpoints
+from headrace.quorum.events import (
+    Event,
+    LogSynced,
+    Propose,
+    Proposed,
+    Ready,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    Resign,
+    ResponseReceived,
+    Send,
+    SnapshotChunk,
+    SnapshotFailed,
+    SnapshotReceived,
+    SnapshotWritten,
+    Tick,
+)
+from headrace.quorum.log_view import LogPosition, SnapshotId
+from headrace.quorum.node import RaftNode
 from headrace.quorum.peers import Peers
+from headrace.quorum.replica_disk import ReplicaDisk
+from headrace.quorum.roles.leader import Leader
 from headrace.quorum.settings import Identity, QuorumSettings
+from headrace.quorum.snapshot_files import SnapshotWriter, publish
+from headrace.quorum.state_machine import NotLeader
 from headrace.quorum.voters import Endpoint, VoterSet
 from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.record_batch import BatchHeader
+
+
+class QuorumHalted(HeadraceError):
+    """Going on would break a promise of the quorum: a person must look at it."""
+
+
+def _nothing(*_: object) -> None:
+    """Nobody listens yet."""
 
 
 class Replica:
     """One replica of one quorum. `Host` stands on it; nodes hand it requests of its listener."""
+
+    def __init__(
+        self,
+        node: RaftNode,
+        disk: ReplicaDisk,
+        clock: Clock,
+        timers: Timers,
+        peers: Peers,
+        listener: Endpoint,
+        events: EventLog,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.node = node
+        self.disk = disk
+        self.listener = listener
+        self.failure: BaseException | None = None
+        self.on_high_watermark: Callable[[int], None] = _nothing
+        self.on_leadership: Callable[[], None] = _nothing
+        """Epoch, leader, or whether we lead has changed."""
+        self.on_snapshot_installed: Callable[[SnapshotId], None] = _nothing
+        """The log now begins with a snapshot of the leader's; the state is to be loaded anew."""
+        self.on_failure: Callable[[BaseException], None] = _nothing
+        self._clock = clock
+        self._timers = timers
+        self._peers = peers
+        self._endpoints = Endpoints(listener.name)
+        self._log = events
+        self._on_fatal = on_fatal
+        self._is_closed = False
+        self._is_persisting = False
+        self._is_draining = False
+        self._is_drain_due = False
+        self._inbox: deque[Event] = deque()
+        self._news: deque[Callable[[], None]] = deque()
+        """Answers, and calls to the host: what leaves a step last."""
+        self._askers: dict[int, Promise[Message]] = {}
+        self._token = 0
+        self._is_syncing = False
+        self._sync_wanted: LogPosition | None = None
+        self._timer: Timer | None = None
+        self._timer_at_ms = 0
+        self._wake_at_ms: int | None = None
+        self._told = (-1, NO_LEADER, False)
 
     @classmethod
     def open(
@@ -42,45 +139,369 @@ class Replica:
     ) -> "Replica":
         """From what is on disk. `initial_voters` hold until the log or a snapshot (such as the one
         that formatting writes) says otherwise. `listener` is our own: its name picks endpoints."""
-        raise NotImplementedError
+        disk = ReplicaDisk(log, storage)
+        loaded = disk.load(initial_voters)
+        now_ms = clock.monotonic_ms()
+        node = RaftNode(identity, settings, random, loaded, now_ms, bootstrap_ids)
+        return cls(node, disk, clock, timers, peers, listener, events, on_fatal)
 
     def start(self) -> None:
         """Take part. The host calls it once it has loaded."""
-        raise NotImplementedError
-
-    def handle(self, request: Message, api_version: int) -> Promise[Message]:
-        """A request of the quorum's listener: Vote, Begin/EndQuorumEpoch, Fetch, FetchSnapshot,
-        DescribeQuorum, Add/Remove/UpdateRaftVoter."""
-        raise NotImplementedError
-
-    def propose(self, batch: bytearray, epoch: int, *, hold: bool = False) -> Proposed:
-        raise NotImplementedError
+        self._post(Tick())
 
     def resign(self) -> None:
         """Lead no more, before a stop."""
-        raise NotImplementedError
+        self._post(Resign())
 
     def close(self) -> None:
-        """The end; the log is synced and stays the caller's to close."""
-        raise NotImplementedError
+        """The end; the log is written and stays the caller's to close."""
+        if self.failure is None and not self._is_closed:
+            self.disk.write()
+        self._stop(NotLeader(NO_LEADER, self.epoch))
+
+    # -- what is known -------------------------------------------------------------------------
+
+    @property
+    def node_id(self) -> int:
+        return self.node.me.node_id
+
+    @property
+    def is_closed(self) -> bool:
+        """Stopped, or failed."""
+        return self._is_closed
 
     @property
     def epoch(self) -> int:
-        raise NotImplementedError
+        return self.node.epoch
 
     @property
     def leader_id(self) -> int:
         """-1: not known."""
-        raise NotImplementedError
+        leader_id = self.node.leader_id
+        return NO_LEADER if leader_id == self.node_id and not self.is_leader else leader_id
 
     @property
     def is_leader(self) -> bool:
-        raise NotImplementedError
+        return self.node.is_leader and not self._is_persisting
+
+    @property
+    def epoch_start_offset(self) -> int:
+        """Of a leader: the offset of its first entry."""
+        role = self.node.role
+        assert isinstance(role, Leader)
+        return role.epoch_start_offset
 
     @property
     def high_watermark(self) -> int:
-        raise NotImplementedError
+        return self.node.high_watermark
+
+    @property
+    def voters(self) -> VoterSet:
+        """Who votes, as the newest entry tells, committed or not."""
+        return self.node.voters.latest
 
     def endpoint_of(self, node_id: int) -> tuple[str, int] | None:
         """Where a node's listener of this quorum is, by the voter set or as others told."""
-        raise NotImplementedError
+        return self._endpoints.of(node_id, self.node.voters.latest)
+
+    def observe_time(self) -> None:
+        """Before a leader is believed to be one: it may have slept through its own deadline."""
+        if self._wake_at_ms is not None and self._clock.monotonic_ms() >= self._wake_at_ms:
+            self._post(Tick())
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def handle(self, request: Message, api_version: int) -> Promise[Message]:  # noqa: ARG002
+        """A request of the quorum's listener: Vote, Begin/EndQuorumEpoch, Fetch, FetchSnapshot,
+        DescribeQuorum, Add/Remove/UpdateRaftVoter."""
+        promise: Promise[Message] = Promise()
+        if self._is_closed:
+            promise.reject(self.failure or NotLeader(NO_LEADER, self.epoch))
+            return promise
+        self._endpoints.on_request(request)
+        self._token += 1
+        self._askers[self._token] = promise
+        self._post(RequestReceived(self._token, request))
+        return promise
+
+    def propose(self, batch: bytearray, epoch: int, *, hold: bool = False) -> Proposed:
+        """Append, if we lead in `epoch`; base offset -1 if not. With `hold` the sync is left to the
+        proposal that surely follows."""
+        if self._is_closed or self._is_persisting:
+            return Proposed(-1, -1)
+        try:
+            proposed = self._step(Propose(batch, epoch)).proposed
+        except Exception as error:
+            self.fail(error)
+            proposed = None
+        if not hold:
+            self._drain_soon()
+        return Proposed(-1, -1) if proposed is None or self._is_closed else proposed
+
+    # -- events --------------------------------------------------------------------------------
+
+    def _post(self, event: Event) -> None:
+        if not self._is_closed:
+            self._inbox.append(event)
+            self._drain()
+
+    def _drain_soon(self) -> None:
+        if not self._is_draining and not self._is_drain_due:
+            self._is_drain_due = True
+            self._timers.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        """Do all there is to do. A call from within leaves it to the one that is running."""
+        if self._is_draining:
+            return
+        self._is_draining, self._is_drain_due = True, False
+        try:
+            while not self._is_closed:
+                if self._news:
+                    self._news.popleft()()
+                elif self._inbox and not self._is_persisting:
+                    self._step(self._inbox.popleft())
+                elif self._sync_wanted is not None and not self._is_syncing:
+                    self._begin_sync(self._sync_wanted)
+                else:
+                    return
+        except Exception as error:
+            # A bug, or a disk that refused: what is done of a step can't be told.
+            self.fail(error)
+        finally:
+            self._is_draining = False
+
+    def _step(self, event: Event) -> Ready:
+        clock, node = self._clock, self.node
+        now_ms = clock.monotonic_ms()
+        node.wall_offset_ms = clock.now_ms() - now_ms
+        ready = node.step(event, now_ms)
+        if ready.halt is not None:
+            self.fail(QuorumHalted(ready.halt))
+        elif ready.election_state is None:
+            self._act(ready)
+        else:
+            self._is_persisting = True
+            self.disk.keep_election_state(ready.election_state, partial(self._on_kept, ready))
+        return ready
+
+    def _on_kept(self, ready: Ready, error: StorageError | None) -> None:
+        if self._is_closed:
+            return
+        if error is not None:
+            self.fail(error)
+            return
+        self._is_persisting = False
+        self._news.appendleft(partial(self._act, ready))
+        self._drain()
+
+    # -- acting on a Ready ---------------------------------------------------------------------
+
+    def _act(self, ready: Ready) -> None:
+        try:
+            self._change_log(ready)
+        except StorageError as error:
+            self.fail(error)
+            return
+        for send in ready.sends:
+            self._send(send)
+        news = self._news
+        for reply in ready.replies:
+            news.append(partial(self._reply, reply))
+        if ready.reset_log_to is not None:
+            news.append(partial(self._tell_installed, ready.reset_log_to))
+        if ready.high_watermark is not None:
+            news.append(partial(self._tell_high_watermark, ready.high_watermark))
+        if self._told != self._leadership():
+            news.append(self._tell_leadership)
+        self._wake_at(ready.wake_at_ms)
+
+    def _change_log(self, ready: Ready) -> None:
+        disk = self.disk
+        if ready.truncate_to is not None:
+            self._log.info("quorum_log_truncated", end_offset=ready.truncate_to)
+            disk.truncate_to(ready.truncate_to)
+        if ready.reset_log_to is not None:
+            disk.reset_to(ready.reset_log_to)
+        if ready.append:
+            disk.append(ready.append)
+        if ready.log_start_offset is not None:
+            disk.start_at(ready.log_start_offset)
+        if ready.delete_snapshots:
+            disk.delete_snapshots(ready.delete_snapshots)
+        if ready.sync is not None:
+            self._sync_wanted = ready.sync
+        if ready.snapshot_chunk is not None:
+            self._keep_chunk(ready.snapshot_chunk)
+
+    def _begin_sync(self, position: LogPosition) -> None:
+        self._is_syncing, self._sync_wanted = True, None
+        self.disk.sync(partial(self._on_synced, position))
+
+    def _on_synced(self, position: LogPosition, error: StorageError | None) -> None:
+        self._is_syncing = False
+        if self._is_closed:
+            return
+        if error is not None:
+            self.fail(error)
+            return
+        self.disk.maybe_trim()
+        self._post(LogSynced(position))
+
+    def _wake_at(self, wake_at_ms: int | None) -> None:
+        """A timer that rings too early asks again; one that rings too late is set anew."""
+        self._wake_at_ms = wake_at_ms
+        if wake_at_ms is None or self._is_closed:
+            return
+        if self._timer is not None:
+            if self._timer_at_ms <= wake_at_ms:
+                return
+            self._timer.cancel()
+        self._timer_at_ms = wake_at_ms
+        delay_ms = max(0, wake_at_ms - self._clock.monotonic_ms())
+        self._timer = self._timers.call_later(delay_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._post(Tick())
+
+    # -- messages ------------------------------------------------------------------------------
+
+    def _send(self, send: Send) -> None:
+        def on_answer(response: Message | None, refused: bool) -> None:
+            if response is None:
+                self._post(RequestFailed(send.request_id, refused))
+            else:
+                self._endpoints.on_response(response)
+                self._post(ResponseReceived(send.request_id, response))
+
+        self._peers.send(send.target_id, send.message, on_answer)
+
+    def _reply(self, reply: Reply) -> None:
+        message: Any = reply.message
+        if reply.read is not None:
+            records = self.disk.read(reply.read.offset, reply.read.bytes_max)
+            message.responses[0].partitions[0].records = records
+        elif reply.read_snapshot is not None:
+            chunk = self.disk.read_snapshot_chunk(*reply.read_snapshot)
+            message.topics[0].partitions[0].unaligned_records = chunk
+        self._askers.pop(reply.token).resolve(reply.message)
+
+    # -- news for the host ---------------------------------------------------------------------
+
+    def _leadership(self) -> tuple[int, int, bool]:
+        return self.epoch, self.leader_id, self.is_leader
+
+    def _tell_leadership(self) -> None:
+        told, self._told = self._told, self._leadership()
+        if told != self._told:
+            epoch, leader_id, _ = self._told
+            role = self.node.role.NAME
+            self._log.info("quorum_leadership", epoch=epoch, leader=leader_id, role=role)
+            self.on_leadership()
+
+    def _tell_high_watermark(self, high_watermark: int) -> None:
+        self.on_high_watermark(high_watermark)
+
+    def _tell_installed(self, snapshot_id: SnapshotId) -> None:
+        self._log.info("quorum_snapshot_installed", end_offset=snapshot_id.end_offset)
+        self.on_snapshot_installed(snapshot_id)
+
+    # -- what the host reads -------------------------------------------------------------------
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self.node.snapshots.latest
+
+    def read_snapshot(self, snapshot_id: SnapshotId) -> Iterator[tuple[BatchHeader, bytes]]:
+        return self.disk.read_snapshot(snapshot_id)
+
+    def read(self, offset: int, bytes_max: int, end_offset: int) -> bytes:
+        return self.disk.read(offset, bytes_max, end_offset)
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def begin_snapshot(self, end_offset: int, last_contained_ms: int) -> SnapshotWriter | None:
+        """Of everything before `end_offset`, which is committed; None if there is one already."""
+        node = self.node
+        snapshot_id = SnapshotId(end_offset, node.log.epoch_before(end_offset))
+        latest = node.snapshots.latest
+        if self._is_closed or (latest is not None and snapshot_id <= latest):
+            return None
+        if end_offset <= node.log.start_offset:
+            return None
+        self.disk.begin_segment()
+        return SnapshotWriter(
+            self.disk.storage,
+            self.disk.folder,
+            snapshot_id,
+            node.voters.at(end_offset),
+            self._clock.now_ms(),
+            last_contained_ms,
+        )
+
+    def finish_snapshot(self, writer: SnapshotWriter, on_done: Callable[[], None]) -> None:
+        """Sync it and give it its name; then the log may start where the one before ends, so that
+        a follower that lags a little needs no snapshot."""
+        size_bytes = writer.finish()
+        latest = self.node.snapshots.latest
+        log_start_offset = latest.end_offset if latest is not None else 0
+
+        def on_published(error: StorageError | None) -> None:
+            if self._is_closed:
+                return
+            if error is not None:
+                self.fail(error)
+                return
+            self._log.info(
+                "quorum_snapshot_written",
+                end_offset=writer.snapshot_id.end_offset,
+                size_bytes=size_bytes,
+            )
+            self._post(SnapshotWritten(writer.snapshot_id, size_bytes, log_start_offset))
+            self.disk.sweep()
+            on_done()
+
+        publish(self.disk.storage, self.disk.folder, writer.snapshot_id, writer.file, on_published)
+
+    def _keep_chunk(self, chunk: SnapshotChunk) -> None:
+        self.disk.write_chunk(chunk)
+        if chunk.is_last:
+            snapshot_id = chunk.snapshot_id
+            self.disk.finish_fetched(snapshot_id, partial(self._on_fetched, snapshot_id))
+
+    def _on_fetched(
+        self, snapshot_id: SnapshotId, error: StorageError | None, voters: VoterSet, size_bytes: int
+    ) -> None:
+        if self._is_closed:
+            return
+        if isinstance(error, CorruptionError):
+            self._log.warning("quorum_snapshot_damaged", error=str(error))
+            self._post(SnapshotFailed(snapshot_id))
+        elif error is not None:
+            self.fail(error)
+        else:
+            self._post(SnapshotReceived(snapshot_id, size_bytes, voters))
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def fail(self, error: BaseException) -> None:
+        """For good: nothing is written, sent or answered any more."""
+        if self._is_closed:
+            return
+        self.failure = error
+        self._log.error("quorum_failed", error=repr(error))
+        self._stop(error)
+        self.on_failure(error)
+        self._on_fatal(error)
+
+    def _stop(self, reason: BaseException) -> None:
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._inbox.clear()
+        self._news.clear()
+        askers, self._askers = self._askers, {}
+        for promise in askers.values():
+            promise.reject(reason)

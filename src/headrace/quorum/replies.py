@@ -33,11 +33,11 @@ def leader_error(node: "RaftNode", message: Message, error: ErrorCode, words: st
         case fetch.FetchRequest():
             return fetch_error(me, error, node.told_leader_id, node.epoch, node.voters.latest)
         case fetch_snapshot.FetchSnapshotRequest():
-            return fetch_snapshot_response(
-                me, error, node.told_leader_id, node.epoch, SnapshotId(-1, -1)
-            )
+            none, voters = SnapshotId(-1, -1), node.voters.latest
+            leader_id = node.told_leader_id
+            return fetch_snapshot_response(me, error, leader_id, node.epoch, none, voters=voters)
         case describe_quorum.DescribeQuorumRequest():
-            return _describe_error(node, error, words)
+            return describe_error(node, message, error)
         case add_raft_voter.AddRaftVoterRequest():
             return add_raft_voter.AddRaftVoterResponse(error_code=error, error_message=words)
         case remove_raft_voter.RemoveRaftVoterRequest():
@@ -63,17 +63,25 @@ def voter_update_response(
     )
 
 
-def _describe_error(
-    node: "RaftNode", error: ErrorCode, words: str
+def describe_error(
+    node: "RaftNode", request: describe_quorum.DescribeQuorumRequest, error: ErrorCode
 ) -> describe_quorum.DescribeQuorumResponse:
-    partition = describe_quorum.DescribeQuorumResponsePartitionData(
-        error_code=error,
-        error_message=words,
-        leader_id=node.told_leader_id,
-        leader_epoch=node.epoch,
-        high_watermark=-1,
-    )
-    topic = describe_quorum.DescribeQuorumResponseTopicData(
-        topic_name=node.me.topic_name, partitions=[partition]
-    )
-    return describe_quorum.DescribeQuorumResponse(topics=[topic])
+    def refused(
+        asked: describe_quorum.PartitionData,
+    ) -> describe_quorum.DescribeQuorumResponsePartitionData:
+        return describe_quorum.DescribeQuorumResponsePartitionData(
+            partition_index=asked.partition_index,
+            error_code=error,
+            error_message=error.message,
+            leader_id=node.told_leader_id,
+            leader_epoch=node.epoch,
+            high_watermark=-1,
+        )
+
+    topics = [
+        describe_quorum.DescribeQuorumResponseTopicData(
+            topic_name=topic.topic_name, partitions=[refused(asked) for asked in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return describe_quorum.DescribeQuorumResponse(topics=topics)

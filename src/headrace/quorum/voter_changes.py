@@ -4,8 +4,11 @@ Owns: the one change under way and who asked for it. Must not know: how entries 
 Spec: KIP-853; Raft's one-server changes, with the rule that was missing from them at first: no
 change before the leader has committed an entry of its own epoch.
 
+A request with a `timeout_ms` waits for a new voter that has yet to catch up, and for the commit,
+but no longer than that.
+
 Invariants: at most one voters record lies behind the high watermark; two sets that follow each
-other differ by one voter, so their majorities overlap.
+other differ by one voter, so their majorities overlap; one request waits at a time.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,10 +29,16 @@ if TYPE_CHECKING:
 Change = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 
 
+NOT_APPENDED = -1
+WAIT_MS_MAX = 60_000
+
+
 class _Waiting(NamedTuple):
     token: int
     request: Change
     offset: int
+    """Of its record; `NOT_APPENDED` while the new voter is catching up."""
+    ends_ms: int | None
 
 
 class VoterChanges:
@@ -41,18 +50,61 @@ class VoterChanges:
         self._waiting: _Waiting | None = None
 
     def on_request(self, token: int, request: Change) -> None:
+        if self._waiting is not None:
+            error, words = ErrorCode.REQUEST_TIMED_OUT, "another change of the voters is under way"
+            self._reply(token, request, error, words)
+            return
+        self._try(token, request, self._end_of(request))
+
+    def _end_of(self, request: Change) -> int | None:
+        """When the asker gives up; a commit is waited for as long as it takes without it."""
+        timeout_ms = request.timeout_ms if isinstance(request, AddRaftVoterRequest) else 0
+        return self._node.now_ms + min(timeout_ms, WAIT_MS_MAX) if timeout_ms > 0 else None
+
+    def _try(self, token: int, request: Change, ends_ms: int | None) -> None:
         refusal = self._refusal(request)
         if refusal is not None:
             error, words = refusal
-            self._reply(token, request, error, words)
+            if error is ErrorCode.REQUEST_TIMED_OUT and ends_ms is not None:
+                # What is in the way may pass.
+                self._waiting = _Waiting(token, request, NOT_APPENDED, ends_ms)
+            else:
+                self._reply(token, request, error, words)
             return
         node = self._node
-        offset = self._leader.append(voters_batch(self._next_set(request), node.now_ms))
+        offset = self._leader.append(voters_batch(self._next_set(request), node.wall_ms))
         if isinstance(request, AddRaftVoterRequest) and not request.ack_when_committed:
             self._reply(token, request, ErrorCode.NONE)
         else:
-            self._waiting = _Waiting(token, request, offset)
+            self._waiting = _Waiting(token, request, offset, ends_ms)
         self._leader.maybe_commit()
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def on_progress(self) -> None:
+        """A replica fetched. If that committed something, a change that builds on it is for the
+        next fetch: a driver acts on what a step appends before it tells what is committed."""
+        waiting = self._waiting
+        if self._node.ready.high_watermark is not None:
+            return
+        if waiting is not None and waiting.offset == NOT_APPENDED:
+            self._waiting = None
+            self._try(waiting.token, waiting.request, waiting.ends_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._waiting.ends_ms if self._waiting is not None else None
+
+    def on_deadline(self) -> None:
+        waiting = self._waiting
+        if waiting is None or waiting.ends_ms is None or self._node.now_ms < waiting.ends_ms:
+            return
+        self._waiting = None
+        words = "the change is not committed yet, and may be"
+        if waiting.offset == NOT_APPENDED:
+            _, words = self._refusal(waiting.request) or (ErrorCode.NONE, "")
+        self._reply(waiting.token, waiting.request, ErrorCode.REQUEST_TIMED_OUT, words)
+
+    # -- judging -------------------------------------------------------------------------------
 
     def is_change_allowed(self) -> bool:
         """No change under way, and an entry of this epoch committed."""
@@ -122,7 +174,7 @@ class VoterChanges:
 
     def on_committed(self) -> None:
         waiting = self._waiting
-        if waiting is not None and waiting.offset < self._node.high_watermark:
+        if waiting is not None and NOT_APPENDED < waiting.offset < self._node.high_watermark:
             self._waiting = None
             self._reply(waiting.token, waiting.request, ErrorCode.NONE)
 

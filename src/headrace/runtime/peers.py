@@ -21,8 +21,6 @@ import asyncio
 import os
 import struct
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any
 
 from headrace.base.clock import Clock
 from headrace.base.errors import ProtocolError
@@ -30,6 +28,7 @@ from headrace.base.events import EventLog
 from headrace.base.limits import FRAME_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX
 from headrace.wire.kafka.frames import decode_response, encode_request
 from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.served import response_class_of
 
 Address = tuple[str, int]
 OnAnswer = Callable[[Message | None, bool], None]
@@ -64,13 +63,16 @@ class PeerConnections:
         *,
         client_id: str,
         request_timeout_ms: int,
+        forward_timeout_ms: int | None = None,
     ) -> None:
+        """`request_timeout_ms` is the quorum's; a forwarded change may need longer to commit."""
         self._loop = loop
         self._clock = clock
         self._resolve = resolve
         self._log = log
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
+        self._forward_timeout_ms = forward_timeout_ms or request_timeout_ms
         self._connections: dict[tuple[Address, str], _PeerConnection] = {}
         self._closed = False
 
@@ -79,7 +81,6 @@ class PeerConnections:
         target_id: int,
         request: Message,
         on_answer: OnAnswer,
-        timeout_ms: int | None = None,
     ) -> None:
         address = None if self._closed else self._resolve(target_id)
         if address is None:
@@ -90,7 +91,8 @@ class PeerConnections:
         if connection is None:
             connection = _PeerConnection(self._loop, self._clock, address, self._log)
             self._connections[address, lane] = connection
-        timeout_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
+        in_quorum = lane in (_FETCH, _VOTE)
+        timeout_ms = self._request_timeout_ms if in_quorum else self._forward_timeout_ms
         connection.send(request, self._client_id, timeout_ms, on_answer)
 
     @property
@@ -278,11 +280,3 @@ class _PeerConnection(asyncio.Protocol):
 
 class _Deaf(asyncio.Protocol):
     """For a transport that was given up: what still comes is nobody's."""
-
-
-def response_class_of(request_class: type[Message]) -> type[Message]:
-    module: Any = import_module(request_class.__module__)
-    found: type[Message] = getattr(
-        module, request_class.__name__.removesuffix("Request") + "Response"
-    )
-    return found

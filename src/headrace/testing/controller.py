@@ -58,7 +58,7 @@ class SimulatedController:
             on_fatal=self.failures.append,
         )
         self.host.load()
-        self.controller = Controller(self.host, self.config, self.random)
+        self.controller = Controller(self.host, self.config, self.random, replication=True)
         for broker_id in self.broker_ids:
             self.controller.start(self._registration(broker_id), unclean=unclean)
             self.settle()

@@ -19,7 +19,7 @@ from headrace.testing.quorum.seeds import (
 )
 from headrace.testing.quorum.simulation import SETTINGS
 
-KEPT = [8, 73, 130, 144, 1315, 1654, 4214]
+KEPT = [8, 73, 130, 144, 1315, 1654, 4214, 5492, 6176, 6541, 7687]
 """Seeds that once failed."""
 
 

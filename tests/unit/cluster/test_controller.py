@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from headrace.base.errors import UsageError
 from headrace.base.limits import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.brokers import decide_broker_heartbeat, decide_register_broker
+from headrace.cluster.controller import supported_features
 from headrace.cluster.decision import DecisionContext
 from headrace.cluster.image import ClusterImage
 from headrace.testing.controller import SimulatedController
@@ -132,7 +133,7 @@ def test_a_fence_is_lifted_once_the_broker_has_caught_up(
     offset: int, want_fence: bool, fenced: bool, written: int
 ) -> None:
     cluster = SimulatedController()
-    cluster.ask(BrokerRegistrationRequest(broker_id=2))
+    cluster.ask(BrokerRegistrationRequest(broker_id=2, features=supported_features()))
     assert cluster.image.brokers[2].fenced
     request = BrokerHeartbeatRequest(
         broker_id=2, current_metadata_offset=offset, want_fence=want_fence

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cluster.placement import place
+from headrace.cluster.placement import Candidate, leader_ring, place, start_of
 
 
 @given(
@@ -17,7 +17,9 @@ def test_replicas_are_distinct_and_leaders_even(
     shape: tuple[int, int], partitions: int, start: int
 ) -> None:
     brokers, factor = shape
-    placed = place(list(range(10, 10 + brokers)), partitions, factor, start)
+    placed = place(
+        [Candidate(broker) for broker in range(10, 10 + brokers)], partitions, factor, start
+    )
     assert len(placed) == partitions
     assert all(len(set(replicas)) == factor for replicas in placed)
     leaders = Counter(replicas[0] for replicas in placed)
@@ -26,5 +28,5 @@ def test_replicas_are_distinct_and_leaders_even(
 
 
 def test_followers_of_one_leader_differ_from_round_to_round() -> None:
-    placed = place([1, 2, 3, 4], 12, 2, 0)
+    placed = place([Candidate(broker) for broker in (1, 2, 3, 4)], 12, 2, 0)
     assert {replicas[1] for replicas in placed if replicas[0] == 1} == {2, 3, 4}

@@ -8,19 +8,24 @@ Missing: nothing.
 
 A topic that is not there is created if the client and `auto.create.topics.enable` allow it, and
 the answer waits for it: the client sees the topic with its leaders at once.
+
+Topics are not encoded here: `encoded_topics` has them, so that an answer with ten thousand
+partitions is a join of bytes and holds nobody up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.base.ids import NO_TOPIC_ID
 from headrace.base.promise import Promise
 from headrace.broker.context import RequestContext
+from headrace.broker.encoded_topics import TopicView
 from headrace.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from headrace.broker.reachable import reachable_brokers
-from headrace.cluster.image import NO_LEADER, OFFSETS_TOPIC, PartitionImage, TopicImage
+from headrace.broker.reachable import ReachableBroker, reachable_brokers
+from headrace.cluster.image import OFFSETS_TOPIC, TopicImage
 from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC, topic_name_refusal
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.hot_metadata import EncodedMetadataResponse
 from headrace.wire.kafka.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -31,8 +36,6 @@ from headrace.wire.kafka.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
 )
 
 if TYPE_CHECKING:
@@ -45,11 +48,45 @@ _AUTO_CREATE_TIMEOUT_MS = 30_000
 def handle(
     broker: "Broker", request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Promise[MetadataResponse]:
+    if _wants_all(request, context.api_version):
+        return _respond_with_all(broker, request, context)
     missing = _to_create(broker, request, context.api_version)
     if not missing:
         return _respond(broker, request, context, {})
     return _create(broker, missing, context.principal).map(
         lambda refused: _respond(broker, request, context, refused)
+    )
+
+
+def _respond_with_all(
+    broker: "Broker", request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Promise[MetadataResponse]:
+    """At once, unless more must be encoded first than may be in one turn of the loop."""
+    view = _view(broker, context, reachable_brokers(broker, context.listener_name))
+    steps = view.encoding(broker.image)
+    if _is_done(steps):
+        return _respond(broker, request, context, {})
+    encoded: Promise[MetadataResponse] = Promise()
+
+    def turn() -> None:
+        if _is_done(steps):
+            encoded.resolve(_respond(broker, request, context, {}))
+        else:
+            broker.timers.call_later(0, turn)
+
+    broker.timers.call_later(0, turn)
+    return encoded
+
+
+def _is_done(steps: Iterator[None]) -> bool:
+    """One step more; True if there was none."""
+    return next(steps, steps) is steps
+
+
+def _view(broker: "Broker", context: RequestContext, brokers: list[ReachableBroker]) -> TopicView:
+    reachable = frozenset(one.broker_id for one in brokers)
+    return broker.encoded_topics.view(
+        broker.image, context.api_version, context.listener_name, reachable
     )
 
 
@@ -61,8 +98,6 @@ def _to_create(broker: "Broker", request: MetadataRequest, api_version: int) -> 
     """Names that are missing, legal and allowed to be created."""
     allowed = request.allow_auto_topic_creation or api_version < 4
     if not allowed or not broker.config.auto_create_topics_enable:
-        return []
-    if _wants_all(request, api_version):
         return []
     existing = broker.image.topics_by_name
     wanted = dict.fromkeys(
@@ -130,18 +165,16 @@ def _respond(
 ) -> MetadataResponse:
     version = context.api_version
     brokers = reachable_brokers(broker, context.listener_name)
-    view = _TopicView(
-        broker,
-        {reachable.broker_id for reachable in brokers},
-        version,
-        TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
-    )
+    view = _view(broker, context, brokers)
+    asked = request.include_topic_authorized_operations
+    operations = TOPIC_OPERATIONS if asked else NOT_ASKED
     if _wants_all(request, version):
-        topics = [view.of(topic) for topic in broker.image.topics_by_name.values()]
+        topics = _all_topics(broker, view, operations)
     else:
-        topics = view.of_requested(request.topics or (), refused)
+        answers = _Answers(broker, view, version, operations, refused)
+        topics = answers.of(request.topics or ())
     asked = request.include_cluster_authorized_operations
-    return MetadataResponse(
+    return EncodedMetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=reachable.broker_id,
@@ -153,28 +186,41 @@ def _respond(
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=topics,
+        encoded_topics=topics[0],
+        topic_count=topics[1],
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )
 
 
-class _TopicView:
-    """How one request sees topics."""
+def _all_topics(broker: "Broker", view: TopicView, operations: int) -> tuple[bytes, int]:
+    topics = broker.image.topics_by_name
+    end = view.layout.topic_end(operations)
+    encoded = end.join([view.encoded(topic) for topic in topics.values()])
+    return (encoded + end if topics else b"", len(topics))
 
-    __slots__ = ("_broker", "_operations", "_reachable", "_version")
+
+class _Answers:
+    """The topics that one request asked for by name or by id."""
+
+    __slots__ = ("_broker", "_operations", "_refused", "_version", "_view")
 
     def __init__(
-        self, broker: "Broker", reachable: set[int], version: int, operations: int
+        self,
+        broker: "Broker",
+        view: TopicView,
+        version: int,
+        operations: int,
+        refused: dict[str, int],
     ) -> None:
         self._broker = broker
-        self._reachable = reachable
+        self._view = view
         self._version = version
         self._operations = operations
+        self._refused = refused
 
-    def of_requested(
-        self, requested: Iterable[MetadataRequestTopic], refused: dict[str, int]
-    ) -> list[MetadataResponseTopic]:
-        answers: list[MetadataResponseTopic] = []
+    def of(self, requested: Iterable[MetadataRequestTopic]) -> tuple[bytes, int]:
+        """Their bytes, and how many they are: each is answered once."""
+        answers: list[bytes] = []
         seen: set[str | bytes] = set()
         for topic in requested:
             topic_id = bytes(topic.topic_id)
@@ -185,56 +231,30 @@ class _TopicView:
             if topic_id != NO_TOPIC_ID or topic.name is None:
                 answers.append(self._by_id(topic_id, topic.name))
             else:
-                answers.append(self._by_name(topic.name, refused))
-        return answers
+                answers.append(self._by_name(topic.name))
+        return b"".join(answers), len(answers)
 
-    def _by_id(self, topic_id: bytes, name: str | None) -> MetadataResponseTopic:
+    def _by_id(self, topic_id: bytes, name: str | None) -> bytes:
         if self._version < 12 or topic_id == NO_TOPIC_ID:
             # Versions 10 and 11 have the field, but no server ever looked a topic up by it.
             return self._error(name or "", ErrorCode.INVALID_REQUEST, topic_id)
         topic = self._broker.image.topics_by_id.get(topic_id)
         if topic is None:
             return self._error(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
-        return self.of(topic)
+        return self._known(topic)
 
-    def _by_name(self, name: str, refused: dict[str, int]) -> MetadataResponseTopic:
+    def _by_name(self, name: str) -> bytes:
         topic = self._broker.image.topics_by_name.get(name)
         if topic is not None:
-            return self.of(topic)
+            return self._known(topic)
         if topic_name_refusal(name) is not None:
             return self._error(name, ErrorCode.INVALID_TOPIC_EXCEPTION)
-        return self._error(name, refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return self._error(name, self._refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-    def _error(
-        self, name: str | None, error: int, topic_id: bytes = NO_TOPIC_ID
-    ) -> MetadataResponseTopic:
-        return MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id)
+    def _known(self, topic: TopicImage) -> bytes:
+        return self._view.encoded(topic) + self._view.layout.topic_end(self._operations)
 
-    def of(self, topic: TopicImage) -> MetadataResponseTopic:
-        return MetadataResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            is_internal=topic.is_internal,
-            partitions=[self._partition(partition) for partition in topic.partitions],
-            topic_authorized_operations=self._operations,
-        )
-
-    def _partition(self, partition: PartitionImage) -> MetadataResponsePartition:
-        leader = partition.leader
-        error = 0
-        if leader == NO_LEADER:
-            error = int(ErrorCode.LEADER_NOT_AVAILABLE)
-        elif leader not in self._reachable:
-            # Older clients do not know the listener's error and take this one for it.
-            known = self._version >= 6
-            error = int(ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE)
-            leader = NO_LEADER
-        return MetadataResponsePartition(
-            error_code=error,
-            partition_index=partition.index,
-            leader_id=leader,
-            leader_epoch=partition.leader_epoch,
-            replica_nodes=list(partition.replicas),
-            isr_nodes=list(partition.isr),
-            offline_replicas=self._broker.image.offline_replicas(partition),
-        )
+    def _error(self, name: str | None, error: int, topic_id: bytes = NO_TOPIC_ID) -> bytes:
+        layout = self._view.layout
+        start = layout.topic_start(int(error), name, topic_id, is_internal=False, count=0)
+        return start + layout.topic_end(NOT_ASKED)

@@ -193,3 +193,9 @@ class Fetching(Role):
         self.node.install_snapshot(event)
         if not self.node.reconsider_membership():
             self.maybe_fetch()
+
+    def on_snapshot_failed(self, snapshot_id: SnapshotId) -> None:
+        download = self._download
+        if download is not None and download.snapshot_id == snapshot_id:
+            self._download = None
+            self._fetch_later()

@@ -56,7 +56,7 @@ class Leader(Role):
         is_first = node.voters.latest_offset < 0 and node.log.start_offset == 0
         self.append(
             leader_change_batch(
-                node.me.node_id, node.voters.latest, self._granting, node.now_ms, is_first
+                node.me.node_id, node.voters.latest, self._granting, node.wall_ms, is_first
             )
         )
 
@@ -96,8 +96,10 @@ class Leader(Role):
 
     def next_deadline_ms(self) -> int:
         deadline_ms = min(self._begin_again_ms, self._resign_at_ms(self.node.voters.latest))
-        waiting_ms = self._replication.next_deadline_ms()
-        return deadline_ms if waiting_ms is None else min(deadline_ms, waiting_ms)
+        for waiting_ms in (self._replication.next_deadline_ms(), self._changes.next_deadline_ms()):
+            if waiting_ms is not None:
+                deadline_ms = min(deadline_ms, waiting_ms)
+        return deadline_ms
 
     def on_deadline(self) -> None:
         if not self.is_heard_by(self.node.voters.latest):
@@ -106,6 +108,7 @@ class Leader(Role):
         if self.node.now_ms >= self._begin_again_ms:
             self._begin()
         self._replication.on_deadline()
+        self._changes.on_deadline()
 
     # -- the log -------------------------------------------------------------------------------
 
@@ -149,11 +152,13 @@ class Leader(Role):
                 partition = message.topics[0].partitions[0]
                 if self._replication.on_fetch(token, message, partition):
                     self.maybe_commit()
+                    if self.node.is_leader:
+                        self._changes.on_progress()
             case FetchSnapshotRequest():
                 asked = message.topics[0].partitions[0]
                 self._replication.on_fetch_snapshot(token, message, asked)
             case DescribeQuorumRequest():
-                self.node.reply(token, describe(self))
+                self.node.reply(token, describe(self, message))
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
                 self._changes.on_request(token, message)
 

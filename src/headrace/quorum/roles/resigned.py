@@ -33,7 +33,9 @@ class Resigned(Role):
 
     def on_enter(self) -> None:
         node = self.node
-        self._deadline_ms = node.now_ms + node.election_delay_ms()
+        # Nobody else could be waited for by a voter that is alone.
+        is_alone = len(node.voters.latest) == 1 and node.is_voter
+        self._deadline_ms = node.now_ms + (0 if is_alone else node.election_delay_ms())
         self._asked: dict[int, ReplicaKey] = {}
         self._unanswered = [key for key in self._preferred if key != node.me.key]
         self._tell()

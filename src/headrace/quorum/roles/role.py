@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from headrace.quorum import replies
 from headrace.quorum.election_state import ReplicaKey
 from headrace.quorum.events import Proposed, SnapshotReceived
+from headrace.quorum.log_view import SnapshotId
 from headrace.wire.kafka.message import Message
 
 if TYPE_CHECKING:
@@ -82,7 +83,11 @@ class Role:
 
     def on_snapshot_received(self, event: SnapshotReceived) -> None:
         """A fetch of a role that is gone: the snapshot is of no use."""
-        self.node.ready.delete_snapshots.append(event.snapshot_id)
+        if self.node.snapshots.size_of(event.snapshot_id) is None:
+            self.node.ready.delete_snapshots.append(event.snapshot_id)
+
+    def on_snapshot_failed(self, snapshot_id: SnapshotId) -> None:
+        """A fetched snapshot is damaged."""
 
 
 def grants_without_leader(

@@ -18,7 +18,7 @@ class Unattached(Role):
     def on_enter(self) -> None:
         node = self.node
         # Nobody else could be waited for by a voter that is alone.
-        is_alone = len(node.voters.latest) == 1
+        is_alone = len(node.voters.latest) == 1 and node.is_voter
         self._deadline_ms = node.now_ms + (0 if is_alone else node.election_delay_ms())
 
     def next_deadline_ms(self) -> int:

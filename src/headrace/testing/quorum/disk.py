@@ -138,6 +138,17 @@ class ReplicaDisk:
 
     # -- crashes -------------------------------------------------------------------------------
 
+    def durable_prefix_end(self) -> int:
+        """Up to where the worst power cut changes nothing of what a process reads."""
+        end_offset = max((id_.end_offset for id_ in self.snapshots), default=0)
+        written = {batch.base_offset: batch for batch in self.log.batches}
+        for batch in self.durable.batches:
+            if batch.base_offset >= self.log.start.end_offset:
+                if written.get(batch.base_offset) is not batch:
+                    break
+                end_offset = max(end_offset, batch.next_offset)
+        return end_offset
+
     def power_cut(self, dice: random.Random) -> None:
         kept = dice.randrange(len(self._pending) + 1)
         torn = self._pending[kept] if kept < len(self._pending) else None

@@ -91,7 +91,9 @@ class ElectionCheckers:
         if epoch > durable.epoch:
             raise Violation("R2", f"{replica} tells of {epoch}, durable is {durable.epoch}")
         if isinstance(message, VoteRequest) and not partition.pre_vote:
-            # A round that the same step began and ended asks for nothing any more.
+            # In one step a deadline may begin a round in this epoch and a message end it with a
+            # newer one. Then the vote for itself is durable nowhere and needs not be: it is past
+            # this epoch for good, counts nobody's vote in it and gives none.
             if durable.epoch == epoch and durable.voted_key != replica.key:
                 raise Violation("R2", f"{replica} asks for votes in {epoch}, durable: {durable}")
             self._check_pre_votes(replica, epoch)

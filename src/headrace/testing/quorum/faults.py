@@ -259,6 +259,7 @@ class Faults:
                 voter_id=replica.node_id,
                 voter_directory_id=replica.disk.directory_id,
                 listeners=[Listener(name="C", host="added", port=replica.node_id)],
+                timeout_ms=self.dice.choice((0, 0, 300, 3_000)),
                 ack_when_committed=self.dice.random() < 0.5,
             )
         )

@@ -74,7 +74,8 @@ class LogCheckers:
     def on_elected(self, replica: "Replica") -> None:
         node, log = replica.node, replica.disk.log
         self._epoch_start[node.epoch] = log.end_offset
-        # A newer leader may have committed more before this one came to know that it won.
+        # A newer leader may have committed more before this one came to know that it won; what
+        # older ones commit after this is looked at then.
         ends = (end for epoch, end in self._committed_in.items() if epoch < node.epoch)
         owed_end = max(ends, default=0)
         if log.end_offset < owed_end:
@@ -117,8 +118,17 @@ class LogCheckers:
         self._acted_high_watermark[replica.node_id] = high_watermark
         if replica.node.is_leader:
             self._check_majority(replica, high_watermark)
+            self._check_newer_leaders(replica, high_watermark)
             self._committed_in[replica.node.epoch] = high_watermark
         self._verify(replica, replica.disk.log, high_watermark)
+
+    def _check_newer_leaders(self, replica: "Replica", high_watermark: int) -> None:
+        """A leader may come to know late that a majority has its entries; one that was elected
+        meanwhile, by voters that had them, must have had them too."""
+        for epoch, end_offset in self._epoch_start.items():
+            if epoch > replica.node.epoch and end_offset < high_watermark:
+                told = f"{replica} commits {high_watermark}, the leader of {epoch} began at"
+                raise Violation("R6", f"{told} {end_offset}")
 
     def _check_majority(self, replica: "Replica", high_watermark: int) -> None:
         voters = replica.node.voters.latest

@@ -59,7 +59,7 @@ class Replica:
         self.is_paused = False
         self.incarnation = 0
         self.high_watermark_max = 0
-        """The highest that this disk has ever been told."""
+        """The highest that this disk has ever been told, as far as it has synced what is below."""
         self.node: RaftNode
         self.machine: DigestMachine
 
@@ -132,6 +132,11 @@ class Replica:
             # It went just behind the rename, and before any message.
             self._keep_election_state(self._persisting)
         if power_cut:
+            # 1. A follower cuts off an entry, and writes the leader's in its place. 2. The same
+            # fetch told it that they are committed; a majority of others has them. 3. Its power
+            # fails before its sync: the old entry is back. It owes only what it had synced.
+            owed_end = self.disk.durable_prefix_end()
+            self.high_watermark_max = min(self.high_watermark_max, owed_end)
             self.disk.power_cut(self.dice)
         else:
             self.disk.process_end()

@@ -154,7 +154,7 @@ def _told(world: Simulation) -> str:
 
 
 def shrink(seed: int, event_count: int = EVENTS_MIN) -> FailedSeed | None:
-    """The same failure with as few events before the good times as bisection finds."""
+    """The same failure with as few events as bisection of the bad times finds."""
     best = _failure(seed, event_count)
     if best is None:
         return None
@@ -163,7 +163,9 @@ def shrink(seed: int, event_count: int = EVENTS_MIN) -> FailedSeed | None:
         middle = (low + high) // 2
         found = _failure(seed, middle)
         if found is not None and found.rule == best.rule:
-            best, high = found, middle
+            high = middle
+            # A short bad time may show late, in the good times, what a longer one shows at once.
+            best = min(best, found, key=lambda failed: failed.event_count)
         else:
             low = middle + 1
     return best

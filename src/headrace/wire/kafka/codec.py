@@ -59,5 +59,14 @@ def _new_encoder(message: type[Message], version: int) -> Callable[[Any, bytearr
     low, high = message.VERSIONS
     if not low <= version <= high:
         raise ValueError(f"{message.__name__} has no version {version}")
-    encoder = _encoders[message, version] = compile_encoder(message, version)
+    key = (message, version)
+    own: Callable[[Any, int, bytearray], None] | None = getattr(message, "encode_into", None)
+    if own is None:
+        encoder = compile_encoder(message, version)
+    else:  # its bytes, or most of them, are there already
+
+        def encoder(message: Any, out: bytearray) -> None:
+            own(message, version, out)
+
+    _encoders[key] = encoder
     return encoder

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.wire.kafka.message import Message
+
 
 @dataclass(frozen=True, slots=True)
 class Api:
@@ -45,3 +47,10 @@ class Api:
         module = importlib.import_module(f"headrace.wire.kafka.messages.{self.snake_name}")
         found: type[Any] = getattr(module, f"{self.name}{kind}")
         return found
+
+
+def response_class_of(request_class: type[Message]) -> type[Message]:
+    module = importlib.import_module(request_class.__module__)
+    name = request_class.__name__.removesuffix("Request") + "Response"
+    found: type[Message] = getattr(module, name)
+    return found

@@ -6,6 +6,8 @@ from typing import Any
 from headrace.base.promise import Promise
 from headrace.broker.api.registry import BY_KEY, endpoint
 from headrace.broker.context import RequestContext
+from headrace.broker.encoded_topics import EncodedTopics
+from headrace.testing.broker import response_class_of
 from headrace.testing.controller import LISTENER, SimulatedController
 from headrace.wire.kafka.codec import decode, encode
 from headrace.wire.kafka.message import Message
@@ -49,6 +51,7 @@ class AdminBroker(SimpleNamespace):
             config=cluster.config,
             controller=cluster.controller,
             offsets_log=OffsetsLog(cluster),
+            encoded_topics=EncodedTopics(),
         )
 
     @property
@@ -69,7 +72,7 @@ class AdminBroker(SimpleNamespace):
             self.cluster.settle()
             answer = answer.value()
         data = encode(answer, version)
-        read, end = decode(type(answer), data, version)
+        read, end = decode(response_class_of(type(request)), data, version)
         assert end == len(data)
         return read
 

@@ -12,9 +12,16 @@ from headrace.wire.kafka.messages.add_raft_voter import AddRaftVoterRequest, Lis
 from headrace.wire.kafka.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    PartitionData,
+    TopicData,
 )
 from headrace.wire.kafka.messages.remove_raft_voter import RemoveRaftVoterRequest
 from headrace.wire.kafka.messages.update_raft_voter import UpdateRaftVoterRequest
+
+
+def describe_request(topic_name: str) -> DescribeQuorumRequest:
+    partition = PartitionData(partition_index=0)
+    return DescribeQuorumRequest(topics=[TopicData(topic_name=topic_name, partitions=[partition])])
 
 
 def established() -> Dialogue:
@@ -158,7 +165,7 @@ def test_update_is_of_a_voter_and_of_the_epoch() -> None:
 def test_tools_are_told_who_does_not_lead() -> None:
     dialogue = Dialogue()
     assert error_in(dialogue.request(remove(3))) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    (reply,) = dialogue.request(DescribeQuorumRequest()).replies
+    (reply,) = dialogue.request(describe_request("__cluster_metadata")).replies
     assert isinstance(reply.message, DescribeQuorumResponse)
     partition = reply.message.topics[0].partitions[0]
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -167,7 +174,7 @@ def test_tools_are_told_who_does_not_lead() -> None:
 def test_describe_tells_voters_and_observers() -> None:
     dialogue = established()
     dialogue.fetched_by(9, log_of())
-    (reply,) = dialogue.request(DescribeQuorumRequest()).replies
+    (reply,) = dialogue.request(describe_request("__cluster_metadata")).replies
     message, _ = decode(DescribeQuorumResponse, encode(reply.message, 2), 2)
     partition = message.topics[0].partitions[0]
     assert partition.leader_id == 1
@@ -176,3 +183,49 @@ def test_describe_tells_voters_and_observers() -> None:
     assert ends == dict.fromkeys((1, 2, 3), dialogue.node.log.end_offset)
     assert [state.replica_id for state in partition.observers] == [9]
     assert len(message.nodes) == 3
+
+
+def test_another_topic_is_not_described() -> None:
+    dialogue = established()
+    (reply,) = dialogue.request(describe_request("another")).replies
+    answer: Any = reply.message
+    partition = answer.topics[0].partitions[0]
+    assert answer.topics[0].topic_name == "another"
+    assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_new_voter_is_waited_for() -> None:
+    dialogue = established()
+    ready = dialogue.request(add(4, timeout_ms=5_000))
+    assert not ready.replies
+    dialogue.fetched_by(4, log_of())
+    assert dialogue.node.voters.latest == VOTERS
+    ready = dialogue.fetched_by(4, dialogue.node.log)
+    assert key(4) in dialogue.node.voters.latest
+    dialogue.synced()
+    dialogue.fetched_by(4, dialogue.node.log)
+    ready = dialogue.fetched_by(2, dialogue.node.log)
+    assert error_in(ready) == ErrorCode.NONE
+
+
+def test_a_new_voter_that_never_comes_is_not_waited_for_longer_than_asked() -> None:
+    dialogue = established()
+    assert not dialogue.request(add(4, timeout_ms=700)).replies
+    assert error_in(dialogue.request(add(5, timeout_ms=700))) == ErrorCode.REQUEST_TIMED_OUT
+    dialogue.sleep(400)
+    catch_up(dialogue)
+    ready = dialogue.sleep(300)
+    assert error_in(ready) == ErrorCode.REQUEST_TIMED_OUT
+    assert dialogue.node.voters.latest == VOTERS
+
+
+def test_a_change_that_is_not_committed_in_time_is_told_so() -> None:
+    dialogue = established()
+    dialogue.fetched_by(4, dialogue.node.log)
+    assert not any(
+        "Voter" in type(reply.message).__name__
+        for reply in dialogue.request(add(4, timeout_ms=300)).replies
+    )
+    ready = dialogue.sleep(300)
+    assert error_in(ready) == ErrorCode.REQUEST_TIMED_OUT
+    assert key(4) in dialogue.node.voters.latest

@@ -1,0 +1,202 @@
+"""Who may lead, and what the coming and going of a broker does to all partitions.
+
+Owns: the walk over the partitions for each of a broker's steps. Pure.
+Must not know: when a broker comes or goes (`cluster.brokers`), how one partition's leader is
+chosen (`cluster.partition_change`).
+Spec: KIP-631, KIP-841; Kafka's ReplicationControlManager.
+
+Invariants: a broker that is fenced or shutting down leads nothing that another member of the ISR
+could lead, and is in no ISR that has another member who lives.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from headrace.cluster.decision import DecisionContext, Records
+from headrace.cluster.image import (
+    NO_LEADER,
+    RESOURCE_BROKER,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from headrace.cluster.partition_change import Election, IsAcceptable, change_partition
+from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
+
+_UNCLEAN_KEY = "unclean.leader.election.enable"
+
+TopicPartition = tuple[TopicImage, PartitionImage]
+
+
+def acceptance(
+    image: ClusterImage,
+    partition: PartitionImage,
+    *,
+    leaving: int | None = None,
+    joining: int | None = None,
+) -> IsAcceptable:
+    """Who may lead this partition: a broker that is up, and whose directory of it is.
+
+    `leaving` may not, whatever the image says; the fence of `joining` is being lifted.
+    """
+
+    def is_acceptable(replica: int) -> bool:
+        broker = image.brokers.get(replica)
+        if broker is None or replica == leaving:
+            return False
+        if not broker.is_usable and replica != joining:
+            return False
+        return broker.has_online(partition.directory_of(replica))
+
+    return is_acceptable
+
+
+def is_unclean_enabled(image: ClusterImage, topic: str, context: DecisionContext) -> bool:
+    """The topic's own setting, else the cluster's, else this controller's file."""
+    for values in (image.topic_configs(topic), image.configs.get((RESOURCE_BROKER, ""), {})):
+        if _UNCLEAN_KEY in values:
+            return values[_UNCLEAN_KEY].lower() == "true"
+    return bool(context.config[_UNCLEAN_KEY])
+
+
+def election_for(image: ClusterImage, topic: str, context: DecisionContext) -> Election:
+    return Election.UNCLEAN if is_unclean_enabled(image, topic, context) else Election.ONLINE
+
+
+def changes_at_leaving(
+    image: ClusterImage,
+    broker_id: int,
+    context: DecisionContext,
+    partitions: Iterable[TopicPartition] | None = None,
+) -> Records:
+    """A broker is fenced or goes: it leaves every ISR and every leadership.
+
+    Where it is the last of the ISR it stays in it, and the partition has no leader.
+    """
+    if partitions is None:
+        partitions = with_replica_in_isr(image, broker_id)
+    return _changes(image, partitions, context, leaving=broker_id)
+
+
+def changes_at_shutdown(image: ClusterImage, broker_id: int, context: DecisionContext) -> Records:
+    """A broker asks to go: only what somebody else can lead is taken from it.
+
+    The rest it serves until its last moment; that it is gone is then seen by its fence.
+    """
+    return _changes(image, movable(image, broker_id), context, leaving=broker_id)
+
+
+def changes_at_registration(
+    image: ClusterImage, broker_id: int, context: DecisionContext, *, is_clean: bool
+) -> Records:
+    """A new incarnation takes the place of one that was not fenced.
+
+    What others can lead they lead. What it alone has it leads on; after an unclean stop in a new
+    leader epoch, so that followers and consumers can tell records that were lost with the page
+    cache from those written at the same offsets afterwards (KIP-101, KIP-320).
+    """
+    records: Records = []
+    alone: list[TopicPartition] = []
+    for topic, partition in with_replica_in_isr(image, broker_id):
+        if _others_alive(image, partition, broker_id):
+            records += _changes(image, [(topic, partition)], context, leaving=broker_id)
+        elif partition.leader == broker_id:
+            alone.append((topic, partition))
+    if not is_clean:
+        records += [_new_leader_epoch(topic, partition) for topic, partition in alone]
+    return records
+
+
+def _new_leader_epoch(topic: TopicImage, partition: PartitionImage) -> PartitionChangeRecord:
+    """The leader stays and begins a new epoch."""
+    return PartitionChangeRecord(
+        topic_id=topic.topic_id, partition_id=partition.index, leader=partition.leader
+    )
+
+
+def changes_at_joining(image: ClusterImage, broker_id: int, context: DecisionContext) -> Records:
+    """A fence is lifted: partitions without a leader may get one."""
+    leaderless = (
+        (topic, partition)
+        for topic, partition in image.partitions()
+        if partition.leader == NO_LEADER and broker_id in partition.replicas
+    )
+    return _changes(image, leaderless, context, joining=broker_id)
+
+
+def unclean_elections(image: ClusterImage, context: DecisionContext, limit: int) -> Records:
+    """Leaders for partitions without one, where the topic allows one from outside of the ISR."""
+    leaderless = (
+        (topic, partition)
+        for topic, partition in image.partitions()
+        if partition.leader == NO_LEADER and is_unclean_enabled(image, topic.name, context)
+    )
+    return _changes(image, leaderless, context, limit=limit)
+
+
+def preferred_elections(image: ClusterImage, limit: int) -> Records:
+    """The first replica leads where it can; at most `limit` partitions at once."""
+    records: Records = []
+    for topic, partition in image.partitions():
+        if len(records) >= limit:
+            break
+        if partition.leader in (NO_LEADER, partition.replicas[0]):
+            continue
+        if partition.replicas[0] not in partition.isr:
+            continue
+        record = change_partition(
+            topic.topic_id,
+            partition,
+            partition,
+            acceptance(image, partition),
+            Election.PREFERRED,
+        )
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def with_replica_in_isr(image: ClusterImage, broker_id: int) -> Iterator[TopicPartition]:
+    return (pair for pair in image.partitions() if broker_id in pair[1].isr)
+
+
+def movable(image: ClusterImage, broker_id: int) -> Iterator[TopicPartition]:
+    """Partitions whose ISR has the broker and somebody else who can lead."""
+    return (
+        (topic, partition)
+        for topic, partition in with_replica_in_isr(image, broker_id)
+        if _others_alive(image, partition, broker_id)
+    )
+
+
+def _others_alive(image: ClusterImage, partition: PartitionImage, broker_id: int) -> bool:
+    if len(partition.isr) < 2:
+        return False
+    is_acceptable = acceptance(image, partition, leaving=broker_id)
+    return any(is_acceptable(replica) for replica in partition.isr)
+
+
+def _changes(
+    image: ClusterImage,
+    partitions: Iterable[TopicPartition],
+    context: DecisionContext,
+    *,
+    leaving: int | None = None,
+    joining: int | None = None,
+    limit: int | None = None,
+) -> Records:
+    records: Records = []
+    for topic, partition in partitions:
+        if limit is not None and len(records) >= limit:
+            break
+        isr = tuple(replica for replica in partition.isr if replica != leaving)
+        record = change_partition(
+            topic.topic_id,
+            partition,
+            replace(partition, isr=isr),
+            acceptance(image, partition, leaving=leaving, joining=joining),
+            election_for(image, topic.name, context),
+        )
+        if record is not None:
+            records.append(record)
+    return records

@@ -1,0 +1,258 @@
+"""The controller's listener: one peer's, broker's or tool's conversation with this controller.
+
+Owns: the dispatch of `listener_apis`, the Envelope around a forwarded request, and the refusals of
+a controller that is not active. Must not know: sockets, what a request decides.
+Spec: KIP-590 (Envelope), KIP-595, KIP-919 (tools that ask controllers), KIP-853.
+
+    frame ─ header ─┬─ the listener: ApiVersions, DescribeCluster, DescribeConfigs, SASL
+                    ├─ the replica:  Vote, Fetch, DescribeQuorum, …
+                    ├─ Envelope ──── one of the others inside ─┐
+                    └─ the controller ─ NotLeader ─ refusal ───┴─ slots, in order
+
+Every controller answers the first row, also one that does not lead.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from headrace.base.answers import OrderedAnswers, Slot
+from headrace.base.broker_config import BrokerConfig
+from headrace.base.errors import HeadraceError, ProtocolError
+from headrace.base.events import EventLog
+from headrace.base.network import Part, Transport
+from headrace.base.promise import Promise
+from headrace.cluster.api_versions import api_versions, unsupported_version
+from headrace.cluster.describe_configs import ConfiguredNode, describe_configs
+from headrace.cluster.image import ClusterImage
+from headrace.cluster.listener_apis import (
+    BY_KEY,
+    CONTROLLER_APIS,
+    FORWARDABLE,
+    Answerer,
+    answerer_of,
+)
+from headrace.cluster.principals import ANONYMOUS, decode_principal
+from headrace.cluster.refusals import refusal
+from headrace.quorum.state_machine import NotLeader
+from headrace.wire.kafka.codec import decode
+from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.frames import RequestHeader, decode_request_header, encode_response
+from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.messages.api_versions import ApiVersionsRequest
+from headrace.wire.kafka.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from headrace.wire.kafka.messages.describe_configs import DescribeConfigsRequest
+from headrace.wire.kafka.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from headrace.wire.kafka.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from headrace.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+_HEAD = struct.Struct(">hhih")
+_API_VERSIONS = 18
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+class ReplicaDoor(Protocol):
+    def handle(self, request: Message, api_version: int) -> Promise[Message]: ...
+
+
+class ControllerDoor(Protocol):
+    def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]: ...
+
+
+class ControllerListener:
+    """What all sessions of one controller's listener share."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config: BrokerConfig,
+        replica: ReplicaDoor,
+        controller: ControllerDoor,
+        image: Callable[[], ClusterImage],
+        leader_id: Callable[[], int],
+        controllers: Callable[[], list[DescribeClusterBroker]],
+        events: EventLog,
+    ) -> None:
+        self.node_id = node_id
+        self._cluster_id = cluster_id
+        self._config = config
+        self._replica = replica
+        self._controller = controller
+        self._image = image
+        self._leader_id = leader_id
+        self._controllers = controllers
+        self._events = events
+        self.requests: Counter[int] = Counter()
+        """By API key."""
+        self.handler_failures = 0
+
+    def on_unexpected(self, peer: str, error: BaseException) -> None:
+        self.handler_failures += 1
+        self._events.error("handler_failed", peer=peer, error=repr(error))
+
+    def answer(self, request: Any, api_version: int, principal: str) -> Promise[Any]:
+        """The response to any request of the table. Rejects with NotLeader where only the active
+        controller may answer."""
+        match answerer_of(request.API_KEY):
+            case Answerer.REPLICA:
+                return self._replica.handle(request, api_version)
+            case Answerer.CONTROLLER:
+                return self._controller.handle(request, api_version, principal)
+            case Answerer.LISTENER:
+                return self._answer_myself(request, api_version)
+
+    def _answer_myself(self, request: Any, api_version: int) -> Promise[Any]:
+        match request:
+            case ApiVersionsRequest():
+                image = self._image()
+                response: Any = api_versions(request, api_version, CONTROLLER_APIS, image)
+            case DescribeClusterRequest():
+                response = self._describe_cluster(request)
+            case DescribeConfigsRequest():
+                node = ConfiguredNode(self.node_id, self._config, self._image())
+                response = describe_configs(node, request)
+            case SaslHandshakeRequest():
+                none = int(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+                response = SaslHandshakeResponse(error_code=none, mechanisms=[])
+            case SaslAuthenticateRequest():
+                response = SaslAuthenticateResponse(
+                    error_code=int(ErrorCode.ILLEGAL_SASL_STATE),
+                    error_message="SaslAuthenticate comes after a SaslHandshake that was granted.",
+                )
+            case EnvelopeRequest():
+                return self._open_envelope(request)
+            case _:
+                raise AssertionError(f"{type(request).__name__} is not the listener's")
+        return Promise.resolved(response)
+
+    def _describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        if request.endpoint_type != _CONTROLLERS:
+            mismatch = request.endpoint_type == _BROKERS
+            error = (
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                if mismatch
+                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            )
+            message = (
+                "The request was sent to an endpoint of type CONTROLLER, but asks for BROKER."
+                if mismatch
+                else f"Unsupported endpoint type {request.endpoint_type}."
+            )
+            return DescribeClusterResponse(
+                error_code=int(error), error_message=message, endpoint_type=_CONTROLLERS
+            )
+        return DescribeClusterResponse(
+            error_message=None,
+            endpoint_type=_CONTROLLERS,
+            cluster_id=self._cluster_id,
+            controller_id=self._leader_id(),
+            brokers=self._controllers(),
+        )
+
+    # -- Envelope ----------------------------------------------------------------------
+
+    def _open_envelope(self, envelope: EnvelopeRequest) -> Promise[EnvelopeResponse]:
+        """Whatever is wrong with what is inside is an error of the envelope, not of the peer."""
+        frame = envelope.request_data
+        try:
+            header, position = decode_request_header(frame)
+            api = BY_KEY.get(header.api_key)
+            if api is None or header.api_key not in FORWARDABLE:
+                return _returned(ErrorCode.INVALID_REQUEST)
+            if not api.serves(header.api_version):
+                return _returned(ErrorCode.UNSUPPORTED_VERSION)
+            request, _ = decode(api.request_class(), frame, header.api_version, position)
+            principal = decode_principal(envelope.request_principal)
+        except ProtocolError:
+            return _returned(ErrorCode.INVALID_REQUEST)
+        answered: Promise[EnvelopeResponse] = Promise()
+
+        def on_settled(settled: Promise[Any]) -> None:
+            if isinstance(settled.error, NotLeader):
+                error = int(ErrorCode.NOT_CONTROLLER)
+                answered.resolve(EnvelopeResponse(error_code=error))
+            elif settled.error is not None:
+                answered.reject(settled.error)
+            else:
+                # Without its size: the envelope knows how long it is.
+                data = encode_response(settled.value(), header.api_version, header.correlation_id)
+                answered.resolve(EnvelopeResponse(response_data=data[4:]))
+
+        self.answer(request, header.api_version, principal).then(on_settled)
+        return answered
+
+
+def _returned(error: ErrorCode) -> Promise[EnvelopeResponse]:
+    return Promise.resolved(EnvelopeResponse(error_code=int(error)))
+
+
+class ControllerSession(OrderedAnswers):
+    """One connection of the controller's listener."""
+
+    __slots__ = ("_listener",)
+
+    def __init__(self, listener: ControllerListener, transport: Transport) -> None:
+        super().__init__(transport)
+        self._listener = listener
+
+    def on_frame(self, frame: memoryview) -> None:
+        self._in_read = True
+        if len(frame) < _HEAD.size:
+            raise ProtocolError(f"{len(frame)} bytes are too few for a request header")
+        key, version, correlation_id, _ = _HEAD.unpack_from(frame)
+        api = BY_KEY.get(key)
+        if api is None:
+            raise ProtocolError(f"api key {key} is not served by a controller")
+        self._listener.requests[key] += 1
+        if not api.serves(version):
+            if key != _API_VERSIONS:
+                raise ProtocolError(f"{api.name} v{version} is not served")
+            slot = Slot()
+            slot.parts = [encode_response(unsupported_version(api), 0, correlation_id)]
+            self._slots.append(slot)
+            return
+        header, position = decode_request_header(frame)
+        # A request outlives its frame: entries wait for their sync, votes for theirs.
+        request, _ = decode(api.request_class(), bytes(frame), version, position)
+        slot = Slot()
+        self._slots.append(slot)
+        self._answer_later(slot, self._answered(request, header))
+
+    def _answered(self, request: Any, header: RequestHeader) -> Promise[list[Part]]:
+        parts: Promise[list[Part]] = Promise()
+
+        def on_settled(settled: Promise[Any]) -> None:
+            error = settled.error
+            if isinstance(error, NotLeader):
+                response: Any = refusal(request, ErrorCode.NOT_CONTROLLER, str(error))
+            elif error is not None:
+                parts.reject(error)
+                return
+            else:
+                response = settled.value()
+            try:
+                frame = encode_response(response, header.api_version, header.correlation_id)
+            except (HeadraceError, ValueError) as failure:
+                parts.reject(failure)
+                return
+            parts.resolve([frame])
+
+        self._listener.answer(request, header.api_version, ANONYMOUS).then(on_settled)
+        return parts
+
+    def on_read_end(self) -> None:
+        self._in_read = False
+        self._send_ready()
+
+    def on_unexpected(self, error: BaseException) -> None:
+        self._listener.on_unexpected(self._transport.peer, error)

@@ -1,0 +1,150 @@
+"""What becomes of one partition: who leads it, and the record that says so.
+
+Owns: `change_partition`, the one place where a leader is chosen, and the completion of a
+reassignment. Pure.
+Must not know: requests, sessions, which brokers live (it is handed a test of that).
+Spec: Kafka's PartitionChangeBuilder; KIP-455 (reassignment), KIP-704 (leader recovery state).
+
+Invariants:
+- a leader is chosen from the ISR alone; from outside of it only in an unclean election, which
+  makes the new leader the whole ISR and marks it as recovering;
+- the last member of an ISR stays in it, though it may not lead: it alone has all that was
+  acknowledged;
+- the leader epoch grows with every change of the leader, and when a replica leaves the partition;
+- no record is written where nothing changes.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+
+from headrace.cluster.registrations import (
+    DIRECTORY_UNASSIGNED,
+    LEADER_UNCHANGED,
+    NO_LEADER,
+    RECOVERING,
+    RECOVERY_UNCHANGED,
+    PartitionImage,
+)
+from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
+
+IsAcceptable = Callable[[int], bool]
+"""May this broker lead the partition, as far as brokers go?"""
+
+
+class Election(Enum):
+    ONLINE = "the leader stays if it can, else the first of the replicas that can"
+    PREFERRED = "the first replica if it can, else as above"
+    UNCLEAN = "if nobody in the ISR can, any replica that lives"
+
+
+def change_partition(
+    topic_id: bytes,
+    before: PartitionImage,
+    target: PartitionImage,
+    is_acceptable: IsAcceptable,
+    election: Election = Election.ONLINE,
+    *,
+    new_leader_epoch: bool = False,
+) -> PartitionChangeRecord | None:
+    """The record that turns `before` into `target`, with the leader that follows from it.
+
+    `target` is `before` with another ISR, replica set or recovery state; its leader and epochs
+    are not looked at. With `new_leader_epoch` a leader that stays begins a new epoch.
+    """
+    target = _complete_reassignment(before, target)
+    leader = _elect(before, target, is_acceptable, election)
+    if leader != NO_LEADER and leader not in target.isr:
+        target = replace(target, isr=(leader,), leader_recovery_state=RECOVERING)
+    if not target.isr:
+        # Nobody is left: who was there last is remembered as the one to come back.
+        target = replace(target, isr=before.isr)
+    is_replica_gone = not set(before.replicas) <= set(target.replicas)
+    is_new_epoch = leader != before.leader or is_replica_gone or new_leader_epoch
+    record = _difference(topic_id, before, target)
+    if is_new_epoch:
+        record.leader = leader
+    return record if _says_something(record) else None
+
+
+def _elect(
+    before: PartitionImage, target: PartitionImage, is_acceptable: IsAcceptable, election: Election
+) -> int:
+    def can_lead(replica: int) -> bool:
+        return replica in target.isr and is_acceptable(replica)
+
+    candidates = [before.leader, *target.replicas]
+    if election is Election.PREFERRED:
+        candidates.insert(0, target.replicas[0])
+    in_order = [replica for replica in candidates if can_lead(replica)]
+    if not in_order and election is Election.UNCLEAN:
+        in_order = [replica for replica in target.replicas if is_acceptable(replica)]
+    return in_order[0] if in_order else NO_LEADER
+
+
+def _complete_reassignment(before: PartitionImage, target: PartitionImage) -> PartitionImage:
+    """Done once every replica that shall stay is in sync: the others leave."""
+    if not target.is_moving:
+        return target
+    removing = target.removing_replicas
+    replicas = tuple(replica for replica in target.replicas if replica not in removing)
+    isr = tuple(replica for replica in target.isr if replica not in removing)
+    if not replicas or not set(replicas) <= set(isr):
+        return target
+    return replace(
+        target,
+        replicas=replicas,
+        isr=isr,
+        adding_replicas=(),
+        removing_replicas=(),
+        directories=directories_for(before, replicas),
+    )
+
+
+def directories_for(before: PartitionImage, replicas: tuple[int, ...]) -> tuple[bytes, ...]:
+    """Where the replicas lie, as far as it is known; empty if it is known of none."""
+    directories = tuple(before.directory_of(replica) for replica in replicas)
+    if all(directory == DIRECTORY_UNASSIGNED for directory in directories):
+        return ()
+    return directories
+
+
+_CHANGEABLE = (
+    "isr",
+    "replicas",
+    "adding_replicas",
+    "removing_replicas",
+    "directories",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+
+
+def _difference(
+    topic_id: bytes, before: PartitionImage, target: PartitionImage
+) -> PartitionChangeRecord:
+    record = PartitionChangeRecord(partition_id=before.index, topic_id=topic_id)
+    for name in _CHANGEABLE:
+        wanted = getattr(target, name)
+        if wanted != getattr(before, name):
+            setattr(record, name, list(wanted))
+    if target.leader_recovery_state != before.leader_recovery_state:
+        record.leader_recovery_state = target.leader_recovery_state
+    return record
+
+
+def _says_something(record: PartitionChangeRecord) -> bool:
+    return (
+        record.leader != LEADER_UNCHANGED
+        or record.leader_recovery_state != RECOVERY_UNCHANGED
+        or any(getattr(record, name) is not None for name in _CHANGEABLE)
+    )
+
+
+def is_unclean(before: PartitionImage, record: PartitionChangeRecord) -> bool:
+    """Does the record make a leader of a replica that may lack acknowledged records?"""
+    if record.leader < 0 or record.leader in before.isr:
+        return False
+    if record.leader_recovery_state == RECOVERY_UNCHANGED:
+        return before.leader_recovery_state == RECOVERING
+    return record.leader_recovery_state == RECOVERING

@@ -1,0 +1,253 @@
+"""What a replica keeps: the log, the election state and the snapshots, in the log's folder.
+
+Owns: loading them, and every change to them that the core asks for. Must not know: when, or why.
+
+Entries are staged and written together when a sync begins or somebody reads: a write to a file
+that is being synced may wait for the disk, and the loop with it.
+
+Invariants: entries reach the file in their order; what the core is told to be loaded is durable;
+a snapshot has its name only when it is whole and synced.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.limits import MIB
+from headrace.base.storage import File, Storage
+from headrace.log.loading import batches_from
+from headrace.log.partition_log import PartitionLog
+from headrace.quorum import snapshot_files
+from headrace.quorum.batches import Batch, voters_in
+from headrace.quorum.election_state import ElectionState
+from headrace.quorum.events import SnapshotChunk
+from headrace.quorum.loading import Loaded
+from headrace.quorum.log_view import NO_EPOCH, LogView, SnapshotId
+from headrace.quorum.quorum_state_file import (
+    QUORUM_STATE,
+    encode_quorum_state,
+    read_quorum_state,
+)
+from headrace.quorum.snapshot_files import FETCHED, snapshot_name
+from headrace.quorum.voters import VoterHistory, VoterSet
+from headrace.wire.kafka.record_batch import BatchHeader
+
+ROLL_BYTES_MIN = MIB
+"""A segment with less is not worth a new one at a snapshot."""
+
+OnDone = Callable[[StorageError | None], None]
+
+
+class ReplicaDisk:
+    def __init__(self, log: PartitionLog, storage: Storage) -> None:
+        self.log = log
+        self.storage = storage
+        self.folder = log.path
+        self._staged: list[bytes] = []
+        self._fetched: File | None = None
+        self._fetched_count = 0
+        self._start_wanted = 0
+        """Where the log is to start once it is synced that far."""
+
+    # -- loading -------------------------------------------------------------------------------
+
+    def load(self, initial_voters: VoterSet) -> Loaded:
+        """What the core begins with, made durable first: a page cache is not a disk."""
+        log, storage = self.log, self.storage
+        snapshots = snapshot_files.find_snapshots(storage, self.folder)
+        log.flush_now()
+        storage.sync_directory(self.folder)
+        election = read_quorum_state(storage, self.folder)
+        if election is None:
+            # A directory from before there were elections: its epochs were begun here alone.
+            election = ElectionState(max(NO_EPOCH, log.epochs.latest))
+        start, voters = self._agree_on_start(snapshots, initial_voters)
+        view, history = self._view(start, voters)
+        return Loaded(election, view, history, snapshots)
+
+    def _agree_on_start(
+        self, snapshots: dict[SnapshotId, int], initial_voters: VoterSet
+    ) -> tuple[SnapshotId, VoterSet]:
+        """Where the log starts for the core, and the voters of then."""
+        log = self.log
+        latest = max(snapshots, default=None)
+        if latest is not None and self._is_superseded(latest):
+            self.reset_to(latest)
+        if log.log_start_offset == 0:
+            origin = SnapshotId(0, NO_EPOCH)
+            if origin in snapshots:
+                return origin, self.voters_of(origin)
+            return origin, initial_voters
+        starts = [id_ for id_ in snapshots if id_.end_offset >= log.log_start_offset]
+        if not starts:
+            reason = f"the log starts at {log.log_start_offset} and no snapshot reaches so far"
+            raise CorruptionError(self.folder, 0, reason)
+        start = min(starts)
+        log.delete_records(start.end_offset)
+        return start, self.voters_of(start)
+
+    def _is_superseded(self, latest: SnapshotId) -> bool:
+        """As `loading.is_log_superseded`, by the log itself."""
+        log, end_offset = self.log, latest.end_offset
+        if end_offset > log.log_end_offset:
+            return True
+        if end_offset <= log.log_start_offset:
+            return False
+        last = next(batches_from(log.segments, end_offset - 1))[2]
+        return last.partition_leader_epoch != latest.epoch
+
+    def _view(self, start: SnapshotId, voters: VoterSet) -> tuple[LogView, VoterHistory]:
+        """By the headers of all batches: the epochs beside the log may be older than it."""
+        log = self.log
+        view, history = LogView(start), VoterHistory(voters)
+        for segment, position, header in batches_from(log.segments, start.end_offset):
+            if header.next_offset <= start.end_offset:
+                continue
+            brought = None
+            if header.is_control:
+                brought = voters_in(segment.log.get().read(position, header.size_bytes))
+            base, end, epoch = header.base_offset, header.next_offset, _epoch_of(header)
+            view.append((Batch(base, end, epoch, brought, b""),))
+            if brought is not None:
+                history.add(base, brought)
+        view.on_synced(view.position)
+        assert view.end_offset == log.log_end_offset, "the log is what its batches make it"
+        return view, history
+
+    # -- election state ------------------------------------------------------------------------
+
+    def keep_election_state(self, state: ElectionState, on_done: OnDone) -> None:
+        path = f"{self.folder}/{QUORUM_STATE}"
+        self.storage.replace_file_later(path, encode_quorum_state(state), on_done, sync=True)
+
+    # -- the log -------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        self._staged += [batch.data for batch in batches]
+
+    def write(self) -> None:
+        """What is staged reaches the file."""
+        if self._staged:
+            staged, self._staged = self._staged, []
+            data = staged[0] if len(staged) == 1 else b"".join(staged)
+            self.log.append_follower(memoryview(data))
+
+    def sync(self, on_done: OnDone) -> None:
+        """All that was appended so far."""
+        self.write()
+        self.log.flush(on_done)
+
+    def truncate_to(self, end_offset: int) -> None:
+        self.write()
+        self.log.truncate_to(end_offset)
+
+    def reset_to(self, snapshot_id: SnapshotId) -> None:
+        self._staged.clear()
+        log = self.log
+        # Epochs that only the old log had must not be taken for the new one's.
+        log.epochs.truncate_from_end(0)
+        log.truncate_fully_and_start_at(snapshot_id.end_offset)
+        log.save_epochs()
+
+    def start_at(self, start_offset: int) -> None:
+        """Entries before it may go; they do once those that stay are synced."""
+        self._start_wanted = max(self._start_wanted, start_offset)
+        self.maybe_trim()
+
+    def maybe_trim(self) -> None:
+        log, wanted = self.log, self._start_wanted
+        if wanted <= log.log_start_offset or wanted > log.recovery_point:
+            return
+        log.delete_records(wanted)
+        log.retain(log.clock.now_ms(), wanted)
+
+    def sweep(self) -> None:
+        self.log.sweep(self.log.clock.now_ms())
+
+    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> bytes:
+        """Whole batches from `offset` on: at least one, then up to `bytes_max`."""
+        self.write()
+        log = self.log
+        end = log.log_end_offset if end_offset is None else end_offset
+        region = log.read(offset, bytes_max, end).region
+        return b"" if region is None else region.file.read(region.position, region.length)
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def voters_of(self, snapshot_id: SnapshotId) -> VoterSet:
+        return snapshot_files.read_snapshot_voters(self.storage, self.folder, snapshot_id)
+
+    def open_snapshot(self, snapshot_id: SnapshotId) -> File:
+        return self.storage.open(f"{self.folder}/{snapshot_name(snapshot_id)}", read_only=True)
+
+    def read_snapshot(self, snapshot_id: SnapshotId) -> Iterator[tuple[BatchHeader, bytes]]:
+        file = self.open_snapshot(snapshot_id)
+        try:
+            yield from snapshot_files.read_snapshot(file)
+        finally:
+            file.close()
+
+    def read_snapshot_chunk(self, snapshot_id: SnapshotId, position: int, bytes_max: int) -> bytes:
+        file = self.open_snapshot(snapshot_id)
+        try:
+            return file.read(position, bytes_max)
+        finally:
+            file.close()
+
+    def delete_snapshots(self, snapshot_ids: Sequence[SnapshotId]) -> None:
+        for snapshot_id in snapshot_ids:
+            path = f"{self.folder}/{snapshot_name(snapshot_id)}"
+            if self.storage.exists(path):
+                self.storage.remove(path)
+
+    def begin_segment(self) -> None:
+        """At a snapshot: what lies before it can go as whole segments later."""
+        self.write()
+        if self.log.active.size >= ROLL_BYTES_MIN:
+            self.log.roll()
+
+    def write_chunk(self, chunk: SnapshotChunk) -> None:
+        """A piece of a snapshot that the leader sends, written beside."""
+        if chunk.position == 0:
+            self._drop_fetched()
+            # A name of its own: the same snapshot may be on its way to the disk already.
+            self._fetched_count += 1
+            name = f"{snapshot_name(chunk.snapshot_id)}.{self._fetched_count}{FETCHED}"
+            path = f"{self.folder}/{name}"
+            self._fetched = self.storage.open(path, create=True)
+            self._fetched.truncate(0)
+        assert self._fetched is not None
+        assert self._fetched.size() == chunk.position, "chunks come in order"
+        self._fetched.write([chunk.data])
+
+    def finish_fetched(
+        self,
+        snapshot_id: SnapshotId,
+        on_done: Callable[[StorageError | None, VoterSet, int], None],
+    ) -> None:
+        """All chunks are here: judge, sync and name it."""
+        file, self._fetched = self._fetched, None
+        assert file is not None
+        size_bytes = file.size()
+        try:
+            voters = snapshot_files.voters_of_batches(snapshot_files.read_snapshot(file))
+        except StorageError as error:
+            on_done(error, VoterSet(), 0)
+            return
+        snapshot_files.publish(
+            self.storage,
+            self.folder,
+            snapshot_id,
+            file,
+            lambda error: on_done(error, voters, size_bytes),
+        )
+
+    def _drop_fetched(self) -> None:
+        file, self._fetched = self._fetched, None
+        if file is not None:
+            file.close()
+            if self.storage.exists(file.path):
+                self.storage.remove(file.path)
+
+
+def _epoch_of(header: BatchHeader) -> int:
+    return header.partition_leader_epoch
