@@ -310,9 +310,7 @@ class LogWriter:
         self._filled_bytes = self._active.size
         self.flusher.lower(end_offset)
         self._completed = []
-        if self.epochs.truncate_from_end(end_offset):
-            self.save_epochs()
-        self._epoch = self.epochs.latest
+        self.forget_epochs_from(end_offset)
         self.producers = run(
             load_producers(self.files.storage, self.path, self.segments, end_offset, end_offset)
         )
@@ -372,6 +370,11 @@ class LogWriter:
             self.unsynced_epochs_from = min(self.unsynced_epochs_from, start_offset)
             self.save_epochs(sync=False)
         self._epoch = epoch
+
+    def forget_epochs_from(self, offset: int) -> None:
+        if self.epochs.truncate_from_end(offset):
+            self.save_epochs()
+        self._epoch = self.epochs.latest
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)

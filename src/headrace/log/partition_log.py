@@ -212,12 +212,17 @@ class PartitionLog(LogWriter):
         return trimming.delete_oldest(self, count, now_ms) if count else 0
 
     def truncate_to(self, offset: int) -> None:
-        """Forget all batches from the one that holds `offset` on."""
+        """Forget all batches from the one that holds `offset` on, and epochs that begin there.
+
+        An epoch may begin at the very end: somebody led in it and wrote nothing.
+        """
         self.commit()
-        if offset <= self.log_start_offset:
+        if offset <= self.log_start_offset and offset < self.log_end_offset:
             trimming.start_over(self, offset)
         elif offset < self.log_end_offset:
             trimming.cut(self, offset)
+        else:
+            self.forget_epochs_from(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything; the next batch gets `offset`."""
