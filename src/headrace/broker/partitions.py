@@ -14,7 +14,7 @@ partitions out of service and no others; upkeep walks over made logs only.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock
@@ -40,6 +40,14 @@ from headrace.wire.kafka.messages.metadata_records import (
 )
 
 TopicKey = str | bytes
+
+
+class Roles(Protocol):
+    """Who makes leaders and followers of partitions."""
+
+    def on_described(self, partition: Partition, described: PartitionImage) -> None: ...
+
+    def on_gone(self, partition: Partition) -> None: ...
 
 
 class Partitions:
@@ -68,6 +76,8 @@ class Partitions:
         """What this process registers with. Until its registration is seen, all that is followed
         is history; where nobody has set it, what is followed first is the history."""
         self._has_loaded = False
+        self.roles: Roles | None = None
+        """Told of every partition that is new, changed or gone."""
         self.storage_error_count = 0
         for directory in self._homes.directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
@@ -174,14 +184,18 @@ class Partitions:
         opened = self.by_id.get(topic.topic_id, {})
         for index in indexes:
             described = topic.partitions[index]
-            if self._node_id not in described.replicas:
-                continue
             partition = opened.get(index)
-            if partition is not None:
-                partition.leader_epoch = described.leader_epoch
-            elif not self._damage.has(topic.topic_id, index):
+            if self._node_id not in described.replicas:
+                if partition is not None:
+                    self._drop([partition])
+                continue
+            if partition is None and not self._damage.has(topic.topic_id, index):
                 # A damaged one was tried once; the next start tries again.
-                self._open(topic, described, config)
+                partition = self._open(topic, described, config)
+            if partition is not None and self.roles is not None:
+                self.roles.on_described(partition, described)
+            elif partition is not None:
+                partition.leader_epoch = described.leader_epoch
 
     def refresh_configs(self, image: ClusterImage) -> None:
         """A broker default changed: every topic may have a new effective configuration."""
@@ -229,36 +243,42 @@ class Partitions:
 
     # -- opening -----------------------------------------------------------------------
 
-    def _open(self, topic: TopicImage, described: PartitionImage, config: TopicConfig) -> None:
+    def _open(
+        self, topic: TopicImage, described: PartitionImage, config: TopicConfig
+    ) -> Partition | None:
         index = described.index
         try:
             directory = self._homes.holding(topic.name, index, topic.topic_id)
         except StorageError as error:
             self._on_unopened(topic, index, error)
-            return
+            return None
         if directory is None:
             assigned = described.directory_of(self._node_id)
             if not self._has_loaded and self._homes.may_be_lost(assigned):
                 self._damage.add_missed(topic.name, topic.topic_id, index)
-                return
+                return None
             directory = self._homes.choose(assigned)
             if not self._homes.lost:
-                self._add_unmade(topic, described, config, directory)
-                return
+                return self._add_unmade(topic, described, config, directory)
         try:
             log = directory.open_partition(
                 topic.name, index, topic.topic_id, self._configs.log_config(config)
             )
         except StorageError as error:
             self._on_unopened(topic, index, error)
-            return
+            return None
         partition = Partition(
             topic.name, index, topic.topic_id, log, config, described.leader_epoch
         )
+        if len(described.replicas) > 1:
+            # What others have is not known yet: the last checkpoint is.
+            told = directory.high_watermarks.get((topic.name, index), log.log_start_offset)
+            partition.high_watermark = min(told, log.log_end_offset)
         self._made[partition] = log
         self._unsettled.append(partition)
         self._add(partition, directory)
         self._report_recovery(partition.name, log)
+        return partition
 
     def _on_unopened(self, topic: TopicImage, index: int, error: StorageError) -> None:
         self._damage.add(topic.name, topic.topic_id, index)
@@ -276,7 +296,7 @@ class Partitions:
         described: PartitionImage,
         config: TopicConfig,
         directory: LogDirectory,
-    ) -> None:
+    ) -> Partition:
         partition: Partition
 
         def make() -> PartitionLog:
@@ -291,6 +311,7 @@ class Partitions:
             described.leader_epoch,
         )
         self._add(partition, directory)
+        return partition
 
     def _make(self, partition: Partition) -> PartitionLog:
         """The first use of a partition: its folder."""
@@ -342,10 +363,26 @@ class Partitions:
     # -- deleting ----------------------------------------------------------------------
 
     def _delete(self, topic_id: bytes) -> set[str]:
-        gone: set[str] = set()
+        partitions = list(self.by_id.get(topic_id, {}).values())
+        gone = {partition.topic for partition in partitions}
+        self._drop(partitions)
+        self.by_id.pop(topic_id, None)
+        for name, index in self._damage.forget(topic_id):
+            gone.add(name)
+            for directory in self._homes.directories:
+                self._safely(directory, partial(directory.delete_damaged, name, index))
+        for topic in gone:
+            self.by_name.pop(topic, None)
+        return gone
+
+    def _drop(self, partitions: Iterable[Partition]) -> None:
+        """Deleted, or moved to other brokers: forget them, and their files."""
         doomed: dict[str, list[PartitionLog]] = {}
-        for partition in self.by_id.pop(topic_id, {}).values():
-            gone.add(partition.topic)
+        for partition in partitions:
+            if self.roles is not None:
+                self.roles.on_gone(partition)
+            del self.by_id[partition.topic_id][partition.index]
+            self.by_name.get(partition.topic, {}).pop(partition.index, None)
             partition.take_out(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             directory = self._homes.leave(partition)
             log = self._made.pop(partition, None)
@@ -356,13 +393,6 @@ class Partitions:
                 self._safely(
                     directory, partial(directory.delete_partitions, doomed[directory.path])
                 )
-        for name, index in self._damage.forget(topic_id):
-            gone.add(name)
-            for directory in self._homes.directories:
-                self._safely(directory, partial(directory.delete_damaged, name, index))
-        for topic in gone:
-            self.by_name.pop(topic, None)
-        return gone
 
     # -- failing -----------------------------------------------------------------------
 

@@ -143,8 +143,8 @@ class PendingShaped(Slot):
         waits: list[Promise[ErrorCode]] = []
         if partition.waits_for_sync:
             waits.append(partition.flushed_as_configured())
-        is_staged = type(outcome) is Staged and not outcome.error
-        if is_staged and partition.in_sync is not None and self.acks == _ACKS_ALL:
+        is_replicated = partition.in_sync is not None and self.acks == _ACKS_ALL
+        if is_replicated and type(outcome) is Staged and not outcome.error:
             committed = partition.committed(outcome.last_offset, self._shape.timeout_ms)
             waits.append(committed.map(self._on_committed))
         if waits:

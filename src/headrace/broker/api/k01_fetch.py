@@ -264,7 +264,9 @@ class Fetch:
 def _refusal_of(partition: Partition, wanted: Wanted, replica_id: int) -> ErrorCode:
     refusal = partition.refusal or partition.leader_epoch_refusal(wanted.current_leader_epoch)
     if not refusal and replica_id >= 0 and not _is_follower(partition, wanted, replica_id):
-        return ErrorCode.UNKNOWN_LEADER_EPOCH  # it knows of a move that we have not heard of
+        # With our own epoch it may know of a move that we have not heard of yet.
+        has_epoch = wanted.current_leader_epoch >= 0
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
     return refusal
 
 
