@@ -91,7 +91,8 @@ class HeadraceCluster:
         self._run("up", *counts, "--detach", *settings)
 
     def stop(self) -> None:
-        self._run("down")
+        if (self.data / "up.lock").exists():
+            self._run("down")
 
     def _described(self) -> list[dict[str, Any]]:
         nodes: list[dict[str, Any]] = json.loads((self.data / "cluster.json").read_text())["nodes"]

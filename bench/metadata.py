@@ -110,8 +110,8 @@ def clusters(arguments: argparse.Namespace, settings: dict[str, str]) -> list[Cl
 def measure(cluster: Cluster, phase: dict[str, Work], scale: works.Scale) -> works.Figures:
     figures: works.Figures = {}
     started_s = time.monotonic()
-    cluster.start()
     try:
+        cluster.start()
         console.print(f"{cluster.name}: up in {time.monotonic() - started_s:.1f} s")
         for name, work in phase.items():
             found = asyncio.run(_run(work, cluster, scale))
