@@ -93,6 +93,8 @@ class LogDirectory:
         """What the directory holds, listed once and kept up from then on: ten thousand partitions
         without a folder are ten thousand questions. None where it could not be listed."""
         self._new: list[PartitionLog] = []
+        self._indexed_ends: dict[TopicPartition, int] = {}
+        """Where each log ended when its indexes were looked at last: most have not moved."""
         self._written: dict[str, tuple[dict[TopicPartition, int], bool]] = {}
         """What each checkpoint file holds, and whether it was synced."""
 
@@ -393,6 +395,7 @@ class LogDirectory:
     def _forget(self, key: TopicPartition) -> bool:
         """Numbers of a partition that is no more must not be another's. True if there were any."""
         known = (self._recovery_points, self._log_starts, self.high_watermarks)
+        self._indexed_ends.pop(key, None)
         found = [offsets.pop(key) for offsets in known if key in offsets]
         return bool(found)
 
@@ -422,8 +425,11 @@ class LogDirectory:
         start, no more.
         """
         self.high_watermarks.update(high_watermarks)
-        for log in self.logs.values():
-            log.save_active_indexes()
+        ends = self._indexed_ends
+        for key, log in self.logs.items():
+            if ends.get(key) != log.log_end_offset:
+                ends[key] = log.log_end_offset
+                log.save_active_indexes()
         self.checkpoint_recovery_points(sync=False)
         self.checkpoint_log_starts()
         self._write_offsets(checkpoints.HIGH_WATERMARKS, self.high_watermarks, sync=False)
