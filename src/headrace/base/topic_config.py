@@ -292,8 +292,19 @@ def synonym_in_force(key: ConfigKey, broker_values: Mapping[str, Any]) -> str | 
     return None
 
 
+_defaults: tuple[Mapping[str, Any], dict[str, Any]] = ({}, {})
+"""The broker's values asked about last, and what follows from them: every new topic asks."""
+
+
 def topic_defaults(broker_values: Mapping[str, Any]) -> dict[str, Any]:
     """Typed values of all topic keys for a topic without overrides on this broker."""
+    global _defaults
+    if _defaults[0] is not broker_values:
+        _defaults = (broker_values, _topic_defaults(broker_values))
+    return _defaults[1].copy()
+
+
+def _topic_defaults(broker_values: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, key in TOPIC_CONFIG.keys.items():
         synonym = synonym_in_force(key, broker_values)

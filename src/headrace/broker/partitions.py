@@ -146,9 +146,10 @@ class Partitions:
 
     def follow(self, image: ClusterImage, records: Sequence[Any]) -> set[str]:
         """Open, change and delete what committed records ask for. Names of topics gone."""
+        # Another image, not the same changed: nobody tells which configs went meanwhile.
+        reconfigured: set[str] = set(self.by_name) if image is not self._image else set()
         self._image = image
         changed: dict[bytes, set[int]] = {}
-        reconfigured: set[str] = set()
         gone: set[str] = set()
         for record in records:
             if isinstance(record, PartitionRecord | PartitionChangeRecord):

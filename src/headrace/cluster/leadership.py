@@ -10,7 +10,6 @@ could lead, and is in no ISR that has another member who lives.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.image import (
@@ -21,6 +20,7 @@ from headrace.cluster.image import (
     TopicImage,
 )
 from headrace.cluster.partition_change import Election, IsAcceptable, change_partition
+from headrace.cluster.registrations import with_isr
 from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
 
 _UNCLEAN_KEY = "unclean.leader.election.enable"
@@ -39,16 +39,23 @@ def acceptance(
 
     `leaving` may not, whatever the image says; the fence of `joining` is being lifted.
     """
+    return _accepting(image, partition, _up(image, leaving, joining))
 
-    def is_acceptable(replica: int) -> bool:
-        broker = image.brokers.get(replica)
-        if broker is None or replica == leaving:
-            return False
-        if not broker.is_usable and replica != joining:
-            return False
-        return broker.has_online(partition.directory_of(replica))
 
-    return is_acceptable
+def _up(image: ClusterImage, leaving: int | None, joining: int | None) -> set[int]:
+    return {
+        broker.broker_id
+        for broker in image.brokers.values()
+        if (broker.is_usable or broker.broker_id == joining) and broker.broker_id != leaving
+    }
+
+
+def _accepting(image: ClusterImage, partition: PartitionImage, up: set[int]) -> IsAcceptable:
+    if not partition.directories:
+        return up.__contains__
+    return lambda replica: (
+        replica in up and image.brokers[replica].has_online(partition.directory_of(replica))
+    )
 
 
 def is_unclean_enabled(image: ClusterImage, topic: str, context: DecisionContext) -> bool:
@@ -95,15 +102,14 @@ def changes_at_registration(
     leader epoch, so that followers and consumers can tell records that were lost with the page
     cache from those written at the same offsets afterwards (KIP-101, KIP-320).
     """
-    records: Records = []
-    alone: list[TopicPartition] = []
-    for topic, partition in with_replica_in_isr(image, broker_id):
-        if _others_alive(image, partition, broker_id):
-            records += _changes(image, [(topic, partition)], context, leaving=broker_id)
-        elif partition.leader == broker_id:
-            alone.append((topic, partition))
+    records = changes_at_shutdown(image, broker_id, context)
     if not is_clean:
-        records += [_new_leader_epoch(topic, partition) for topic, partition in alone]
+        moved = {(bytes(record.topic_id), record.partition_id) for record in records}
+        records += [
+            _new_leader_epoch(topic, partition)
+            for topic, partition in image.partitions_led_by(broker_id)
+            if (topic.topic_id, partition.index) not in moved
+        ]
     return records
 
 
@@ -162,18 +168,16 @@ def with_replica_in_isr(image: ClusterImage, broker_id: int) -> Iterator[TopicPa
 
 def movable(image: ClusterImage, broker_id: int) -> Iterator[TopicPartition]:
     """Partitions whose ISR has the broker and somebody else who can lead."""
+    up = _up(image, leaving=broker_id, joining=None)
     return (
         (topic, partition)
         for topic, partition in with_replica_in_isr(image, broker_id)
-        if _others_alive(image, partition, broker_id)
+        if _any_up(image, partition, up)
     )
 
 
-def _others_alive(image: ClusterImage, partition: PartitionImage, broker_id: int) -> bool:
-    if len(partition.isr) < 2:
-        return False
-    is_acceptable = acceptance(image, partition, leaving=broker_id)
-    return any(is_acceptable(replica) for replica in partition.isr)
+def _any_up(image: ClusterImage, partition: PartitionImage, up: set[int]) -> bool:
+    return len(partition.isr) > 1 and any(map(_accepting(image, partition, up), partition.isr))
 
 
 def _changes(
@@ -186,16 +190,19 @@ def _changes(
     limit: int | None = None,
 ) -> Records:
     records: Records = []
+    up = _up(image, leaving, joining)
+    elections: dict[str, Election] = {}
     for topic, partition in partitions:
         if limit is not None and len(records) >= limit:
             break
-        isr = tuple(replica for replica in partition.isr if replica != leaving)
+        if topic.name not in elections:
+            elections[topic.name] = election_for(image, topic.name, context)
         record = change_partition(
             topic.topic_id,
             partition,
-            replace(partition, isr=isr),
-            acceptance(image, partition, leaving=leaving, joining=joining),
-            election_for(image, topic.name, context),
+            with_isr(partition, tuple(each for each in partition.isr if each != leaving)),
+            _accepting(image, partition, up),
+            elections[topic.name],
         )
         if record is not None:
             records.append(record)

@@ -25,6 +25,7 @@ from headrace.cluster.registrations import (
     RECOVERING,
     RECOVERY_UNCHANGED,
     PartitionImage,
+    with_isr,
 )
 from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
 
@@ -58,8 +59,10 @@ def change_partition(
         target = replace(target, isr=(leader,), leader_recovery_state=RECOVERING)
     if not target.isr:
         # Nobody is left: who was there last is remembered as the one to come back.
-        target = replace(target, isr=before.isr)
-    is_replica_gone = not set(before.replicas) <= set(target.replicas)
+        target = with_isr(target, before.isr)
+    is_replica_gone = before.replicas is not target.replicas and not set(before.replicas) <= set(
+        target.replicas
+    )
     is_new_epoch = leader != before.leader or is_replica_gone or new_leader_epoch
     record = _difference(topic_id, before, target)
     if is_new_epoch:
@@ -73,13 +76,15 @@ def _elect(
     def can_lead(replica: int) -> bool:
         return replica in target.isr and is_acceptable(replica)
 
-    candidates = [before.leader, *target.replicas]
+    candidates = (before.leader, *target.replicas)
     if election is Election.PREFERRED:
-        candidates.insert(0, target.replicas[0])
-    in_order = [replica for replica in candidates if can_lead(replica)]
-    if not in_order and election is Election.UNCLEAN:
-        in_order = [replica for replica in target.replicas if is_acceptable(replica)]
-    return in_order[0] if in_order else NO_LEADER
+        candidates = (target.replicas[0], *candidates)
+    for replica in candidates:
+        if can_lead(replica):
+            return replica
+    if election is Election.UNCLEAN:
+        return next((each for each in target.replicas if is_acceptable(each)), NO_LEADER)
+    return NO_LEADER
 
 
 def _complete_reassignment(before: PartitionImage, target: PartitionImage) -> PartitionImage:

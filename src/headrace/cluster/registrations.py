@@ -158,19 +158,38 @@ def features_of(ranges: Iterable[_Range]) -> Features:
 
 
 def partition_of(record: PartitionRecord) -> PartitionImage:
+    # By position: at a restart this runs once for every partition of the cluster.
     return PartitionImage(
-        index=record.partition_id,
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        replicas=tuple(record.replicas),
-        isr=tuple(record.isr),
-        partition_epoch=record.partition_epoch,
-        adding_replicas=tuple(record.adding_replicas),
-        removing_replicas=tuple(record.removing_replicas),
-        directories=tuple(bytes(directory) for directory in record.directories),
-        eligible_leader_replicas=tuple(record.eligible_leader_replicas or ()),
-        last_known_elr=tuple(record.last_known_elr or ()),
-        leader_recovery_state=record.leader_recovery_state,
+        record.partition_id,
+        record.leader,
+        record.leader_epoch,
+        tuple(record.replicas),
+        tuple(record.isr),
+        record.partition_epoch,
+        tuple(record.adding_replicas),
+        tuple(record.removing_replicas),
+        tuple(map(bytes, record.directories)) if record.directories else (),
+        tuple(record.eligible_leader_replicas or ()),
+        tuple(record.last_known_elr or ()),
+        record.leader_recovery_state,
+    )
+
+
+def with_isr(partition: PartitionImage, isr: tuple[int, ...]) -> PartitionImage:
+    """As `replace`, at a third of its cost: a fence asks for it on every partition."""
+    return PartitionImage(
+        partition.index,
+        partition.leader,
+        partition.leader_epoch,
+        partition.replicas,
+        isr,
+        partition.partition_epoch,
+        partition.adding_replicas,
+        partition.removing_replicas,
+        partition.directories,
+        partition.eligible_leader_replicas,
+        partition.last_known_elr,
+        partition.leader_recovery_state,
     )
 
 

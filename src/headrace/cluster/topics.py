@@ -12,6 +12,7 @@ error has none; a decision never makes more than PARTITIONS_PER_REQUEST_MAX part
 from collections import Counter
 from collections.abc import Sequence
 
+from headrace.base.broker_config import BrokerConfig
 from headrace.base.config import ConfigError
 from headrace.base.ids import METADATA_TOPIC_ID, NO_TOPIC_ID
 from headrace.base.limits import (
@@ -369,7 +370,26 @@ def _refused(topic: CreatableTopic, refusal: Refusal) -> CreatableTopicResult:
 def _created(
     topic: CreatableTopic, topic_id: bytes, assignments: Assignments, context: DecisionContext
 ) -> CreatableTopicResult:
-    configs = [
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(assignments),
+        replication_factor=len(assignments[0]),
+        configs=_shown_configs(_configs(topic), context.config),
+    )
+
+
+_shown_defaults: tuple[object, list[CreatableTopicConfigs]] = (None, [])
+"""The broker's values asked about last, and what a topic without its own is shown with."""
+
+
+def _shown_configs(overrides: dict[str, str], config: BrokerConfig) -> list[CreatableTopicConfigs]:
+    """All configs of a topic; those of one that sets none are made once."""
+    global _shown_defaults
+    if not overrides and _shown_defaults[0] is config.values:
+        return _shown_defaults[1]
+    shown = [
         CreatableTopicConfigs(
             name=entry.name,
             value=entry.value,
@@ -377,16 +397,11 @@ def _created(
             config_source=entry.source,
             is_sensitive=entry.sensitive,
         )
-        for entry in topic_config_entries(_configs(topic), context.config)
+        for entry in topic_config_entries(overrides, config)
     ]
-    return CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic_id,
-        error_message=None,
-        num_partitions=len(assignments),
-        replication_factor=len(assignments[0]),
-        configs=configs,
-    )
+    if not overrides:
+        _shown_defaults = (config.values, shown)
+    return shown
 
 
 def _deletion_key(image: ClusterImage, state: DeleteTopicState) -> object:

@@ -7,9 +7,7 @@
     DIR/replication-offset-checkpoint        high watermarks
     DIR/log-start-offset-checkpoint          where logs start that start behind their first segment
     DIR/log-dirs-checkpoint                  the node's directories, so that none is lost silently
-    DIR/orders-0/                            a partition
-    DIR/orders-0.<id>-delete/                one that was deleted and will be removed
-    DIR/orders-0.<id>-stray/                 one of a topic that is gone, kept for people
+    DIR/orders-0/                            a partition, and more: `folders`
 
 Owns: these names, who may use the directory, when it is out of service.
 Must not know: which partitions should exist (`cluster` says), what a high watermark means.
@@ -19,7 +17,6 @@ Invariants: a failed write or sync of any log takes the whole directory out of s
 found in one log that log alone; the marker is written only when every log closed well.
 """
 
-import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
@@ -32,17 +29,13 @@ from headrace.log import checkpoints
 from headrace.log.checkpoints import TopicPartition
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
+from headrace.log.folders import Folders
 from headrace.log.loading import run
 from headrace.log.partition_log import PartitionLog
 
 LOCK = ".lock"
-DELETE_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
-NAME_LENGTH_MAX = 255
 FLUSHED_TOGETHER_MAX = 128
 """Logs whose files are open at the same time when the directory is closed."""
-
-_DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 
 
 class LockingStorage(Storage, Protocol):
@@ -88,11 +81,10 @@ class LogDirectory:
         self._log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As of the last checkpoint."""
-        self._doomed: list[tuple[int, str]] = []
-        self._names: set[str] | None = None
-        """What the directory holds, listed once and kept up from then on: ten thousand partitions
-        without a folder are ten thousand questions. None where it could not be listed."""
+        self._folders = Folders(storage, path, rng)
         self._new: list[PartitionLog] = []
+        self._indexed_ends: dict[TopicPartition, int] = {}
+        """Where each log ended when its indexes were looked at last: most have not moved."""
         self._written: dict[str, tuple[dict[TopicPartition, int], bool]] = {}
         """What each checkpoint file holds, and whether it was synced."""
 
@@ -125,7 +117,7 @@ class LogDirectory:
             directory._identify(cluster_id, node_id)
             directory._read_checkpoints()
             directory._take_marker()
-            directory._list()
+            directory._folders.list()
         except CorruptionError:
             raise
         except StorageError as error:
@@ -216,19 +208,24 @@ class LogDirectory:
         self.was_clean = epoch is not None and not self.damaged_checkpoints
         self.last_broker_epoch = -1 if epoch is None else epoch
 
-    def _list(self) -> None:
-        self._names = set(self._storage.list(self.path))
-        for name in sorted(self._names):
-            if _DOOMED.match(name):
-                self._doomed.append((0, self._file(name)))
-
     # -- partitions --------------------------------------------------------------------------
 
     def has_partition(self, topic: str, index: int) -> bool:
-        name = f"{topic}-{index}"
-        if self._names is None:
-            return self._storage.is_directory(self._file(name))
-        return name in self._names and self._storage.is_directory(self._file(name))
+        return self._folders.has(topic, index)
+
+    def topic_id_of(self, topic: str, index: int) -> bytes | None:
+        """The id in the partition's folder; None where there is none that can be read."""
+        return self._folders.topic_id_of(topic, index)
+
+    def set_aside(self, topic: str, index: int) -> None:
+        """The partition is in another directory: this folder of its name is kept for people."""
+        if self.failure is not None:
+            return
+        try:
+            self._folders.set_aside(topic, index)
+        except StorageError as error:
+            self.fail(error)
+            raise
 
     def open_partition(
         self, topic: str, index: int, topic_id: bytes, config: LogConfig
@@ -243,9 +240,9 @@ class LogDirectory:
         if self.failure is not None:
             raise self.failure
         key = (topic, index)
-        path = self._file(f"{topic}-{index}")
+        path = self._folders.path_of(topic, index)
         try:
-            self._move_stray(path, topic_id)
+            self._folders.move_stray(topic, index, topic_id)
             is_new = not self._storage.is_directory(path)
             if is_new and self._forget(key):
                 # Before the new log is written to: a start that finds the old numbers would
@@ -275,7 +272,7 @@ class LogDirectory:
         log.before_cut = self.checkpoint_recovery_points
         self.damaged.pop(key, None)
         self.logs[key] = log
-        self._note_name(path)
+        self._folders.note(topic, index)
         if is_new:
             self._new.append(log)
         log.release_files()
@@ -299,46 +296,6 @@ class LogDirectory:
             raise
         for file in files:
             file.close()
-
-    def topic_id_of(self, topic: str, index: int) -> bytes | None:
-        """The id in the partition's folder; None where there is none that can be read."""
-        path = self._file(f"{topic}-{index}")
-        try:
-            return checkpoints.read_topic_id(
-                self._storage, f"{path}/{checkpoints.PARTITION_METADATA}"
-            )
-        except StorageError:
-            return None
-
-    def set_aside(self, topic: str, index: int) -> None:
-        """The partition is in another directory: this folder of its name is kept for people."""
-        if self.failure is None:
-            self._rename_stray(self._file(f"{topic}-{index}"))
-
-    def _rename_stray(self, path: str) -> None:
-        try:
-            self._storage.rename(path, self._renamed(path, STRAY_SUFFIX))
-            self._storage.sync_directory(self.path)
-        except StorageError as error:
-            self.fail(error)
-            raise
-
-    def _move_stray(self, path: str, topic_id: bytes) -> None:
-        """A folder of another topic of this name: that topic is gone, its data is kept aside."""
-        metadata = f"{path}/{checkpoints.PARTITION_METADATA}"
-        try:
-            stored = checkpoints.read_topic_id(self._storage, metadata)
-        except CorruptionError:
-            return
-        if stored in (None, topic_id) or not any(topic_id):
-            return
-        assert stored is not None
-        if not checkpoints.is_damaged_copy(stored, topic_id):
-            self._rename_stray(path)
-
-    def _note_name(self, path: str) -> None:
-        if self._names is not None:
-            self._names.add(path.rpartition("/")[2])
 
     def delete_partition(self, log: PartitionLog) -> None:
         self.delete_partitions([log])
@@ -368,14 +325,8 @@ class LogDirectory:
 
     def _doom(self, partitions: Sequence[tuple[TopicPartition, int]]) -> None:
         """Rename the folders of these, each to be removed when its time has come."""
-        renamed: list[tuple[int, str]] = []
         try:
-            for key, due_ms in partitions:
-                path = self._file(f"{key[0]}-{key[1]}")
-                target = self._renamed(path, DELETE_SUFFIX)
-                self._storage.rename(path, target)
-                renamed.append((due_ms, target))
-            self._storage.sync_directory(self.path)
+            self._folders.doom(partitions)
             for key, _ in partitions:
                 self._forget(key)
             self.checkpoint_recovery_points()
@@ -383,16 +334,11 @@ class LogDirectory:
         except StorageError as error:
             self.fail(error)
             raise
-        self._doomed += renamed
-
-    def _renamed(self, path: str, suffix: str) -> str:
-        ending = f".{self._rng.randbytes(16).hex()}{suffix}"
-        folder, _, name = path.rpartition("/")
-        return f"{folder}/{name[: NAME_LENGTH_MAX - len(ending)]}{ending}"
 
     def _forget(self, key: TopicPartition) -> bool:
         """Numbers of a partition that is no more must not be another's. True if there were any."""
         known = (self._recovery_points, self._log_starts, self.high_watermarks)
+        self._indexed_ends.pop(key, None)
         found = [offsets.pop(key) for offsets in known if key in offsets]
         return bool(found)
 
@@ -422,8 +368,11 @@ class LogDirectory:
         start, no more.
         """
         self.high_watermarks.update(high_watermarks)
-        for log in self.logs.values():
-            log.save_active_indexes()
+        ends = self._indexed_ends
+        for key, log in self.logs.items():
+            if ends.get(key) != log.log_end_offset:
+                ends[key] = log.log_end_offset
+                log.save_active_indexes()
         self.checkpoint_recovery_points(sync=False)
         self.checkpoint_log_starts()
         self._write_offsets(checkpoints.HIGH_WATERMARKS, self.high_watermarks, sync=False)
@@ -472,14 +421,10 @@ class LogDirectory:
             return 0
         try:
             count = sum(log.sweep(now_ms) for log in self.logs.values() if log.doomed)
-            for due_ms, path in self._doomed:
-                if due_ms <= now_ms and self._storage.is_directory(path):
-                    self._storage.remove_directory(path)
-                    count += 1
+            count += self._folders.sweep(now_ms)
         except StorageError as error:
             self.fail(error)
             raise
-        self._doomed = [doomed for doomed in self._doomed if doomed[0] > now_ms]
         return count
 
     def free_bytes(self) -> int:

@@ -107,14 +107,15 @@ def leader_change_batch(
     with_voters: bool = False,
 ) -> bytearray:
     """The entry with which a leader begins its epoch; the very first brings the voters too."""
+    # Version 0, which names no directories: Kafka writes no other, and its tools read no other.
     message = LeaderChangeMessage(
-        version=1,
+        version=0,
         leader_id=leader_id,
         voters=[_named(key) for key in voters.keys],
         granting_voters=[_named(key) for key in granting],
     )
     records: list[tuple[ControlRecordType, Message, int]] = [
-        (ControlRecordType.LEADER_CHANGE, message, 1)
+        (ControlRecordType.LEADER_CHANGE, message, 0)
     ]
     if with_voters:
         version = KraftVersionRecord(kraft_version=KRAFT_VERSION_MAX)
@@ -128,7 +129,7 @@ def voters_batch(voters: VoterSet, now_ms: int) -> bytearray:
 
 
 def _named(key: ReplicaKey) -> LeaderChangeVoter:
-    return LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory_id)
+    return LeaderChangeVoter(voter_id=key.id)
 
 
 def control_batch(

@@ -165,12 +165,14 @@ class Host(Generic[S]):
         except Exception as error:
             promise.reject(error)
             return promise
-        if batch is not None and not self._append(state, records, batch, hold):
+        if batch is not None and not self._append(state, records, batch):
             promise.reject(self.failure or NotLeader(self.leader_id, self.epoch))
         elif state.last_offset < self._applied_end:
             promise.resolve(response)
         else:
             self._waiting.append(_Waiting(state.last_offset, promise, response))
+        if not hold:
+            self.replica.drain()
         return promise
 
     def _encode(self, records: Sequence[Any]) -> bytearray:
@@ -183,9 +185,9 @@ class Host(Generic[S]):
             )
         return batch
 
-    def _append(self, state: S, records: Sequence[Any], batch: bytearray, hold: bool) -> bool:
+    def _append(self, state: S, records: Sequence[Any], batch: bytearray) -> bool:
         """False if we do not lead any more, or have failed."""
-        proposed = self.replica.propose(batch, self._active_epoch, hold=hold)
+        proposed = self.replica.propose(batch, self._active_epoch)
         if proposed.base_offset < 0:
             return False
         try:

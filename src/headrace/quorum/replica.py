@@ -13,8 +13,7 @@ One turn:
    meanwhile shares the next one.
 
 `propose` steps at once, because its caller builds on the offset. What it brings about besides
-(answers to waiting fetches, the sync) comes at the end of the loop's turn: proposals of one turn
-share it.
+(answers to waiting fetches, the sync) comes when the caller has noted that, and says `drain`.
 
 Invariants: whatever leaves depends on nothing that is not durable (the contract in `events`); after
 a failed write or sync, or a promise of the core that would be broken, nothing happens any more.
@@ -106,7 +105,6 @@ class Replica:
         self._is_closed = False
         self._is_persisting = False
         self._is_draining = False
-        self._is_drain_due = False
         self._inbox: deque[Event] = deque()
         self._news: deque[Callable[[], None]] = deque()
         """Answers, and calls to the host: what leaves a step last."""
@@ -224,9 +222,9 @@ class Replica:
         self._post(RequestReceived(self._token, request))
         return promise
 
-    def propose(self, batch: bytearray, epoch: int, *, hold: bool = False) -> Proposed:
-        """Append, if we lead in `epoch`; base offset -1 if not. With `hold` the sync is left to the
-        proposal that surely follows."""
+    def propose(self, batch: bytearray, epoch: int) -> Proposed:
+        """Append, if we lead in `epoch`; base offset -1 if not. Nothing is synced before `drain`,
+        or before anything else happens here."""
         if self._is_closed or self._is_persisting:
             return Proposed(-1, -1)
         try:
@@ -234,8 +232,6 @@ class Replica:
         except Exception as error:
             self.fail(error)
             proposed = None
-        if not hold:
-            self._drain_soon()
         return Proposed(-1, -1) if proposed is None or self._is_closed else proposed
 
     # -- events --------------------------------------------------------------------------------
@@ -243,18 +239,13 @@ class Replica:
     def _post(self, event: Event) -> None:
         if not self._is_closed:
             self._inbox.append(event)
-            self._drain()
+            self.drain()
 
-    def _drain_soon(self) -> None:
-        if not self._is_draining and not self._is_drain_due:
-            self._is_drain_due = True
-            self._timers.call_soon(self._drain)
-
-    def _drain(self) -> None:
+    def drain(self) -> None:
         """Do all there is to do. A call from within leaves it to the one that is running."""
         if self._is_draining:
             return
-        self._is_draining, self._is_drain_due = True, False
+        self._is_draining = True
         try:
             while not self._is_closed:
                 if self._news:
@@ -293,7 +284,7 @@ class Replica:
             return
         self._is_persisting = False
         self._news.appendleft(partial(self._act, ready))
-        self._drain()
+        self.drain()
 
     # -- acting on a Ready ---------------------------------------------------------------------
 

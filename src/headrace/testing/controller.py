@@ -1,7 +1,7 @@
 """A controller in memory: the real decisions, host and log over a simulated disk.
 
-Owns: `SimulatedController`, which can lose its power, be killed and come back, and a committed
-image fed as a broker's is.
+Owns: `SimulatedController`, a quorum of one which can lose its power, be killed and come back. Its
+`image` is the committed one, as a broker in the same process has it.
 """
 
 from collections.abc import Sequence
@@ -9,18 +9,35 @@ from random import Random
 from typing import Any
 
 from headrace.base.broker_config import BrokerConfig
+from headrace.base.events import EventLog
+from headrace.base.ids import METADATA_TOPIC_ID
 from headrace.base.promise import Promise
 from headrace.cluster.controller import Controller
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.metadata_log import METADATA_CODEC, open_metadata_log
+from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC
 from headrace.log.file_budget import FileBudget
-from headrace.quorum.sole_host import SoleHost as Host
-from headrace.testing.clock import SimulatedClock
+from headrace.quorum.host import Host
+from headrace.quorum.peers import OnAnswer
+from headrace.quorum.replica import Replica
+from headrace.quorum.settings import Identity, QuorumSettings
+from headrace.quorum.voters import Endpoint, Voter, VoterSet
+from headrace.testing.clock import SimulatedClock, SimulatedTimers
 from headrace.testing.disk import SimulatedDisk
+from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
 
 LISTENER = "PLAINTEXT"
+CONTROLLER_LISTENER = "CONTROLLER"
+_DIRECTORY_ID = b"simulated-disk--"
 _SYNCS_MAX = 10_000
+
+
+class _NoPeers:
+    """A quorum of one has nobody to ask."""
+
+    def send(self, target_id: int, request: Message, on_answer: OnAnswer) -> None:  # noqa: ARG002
+        raise AssertionError(f"{type(request).__name__} to {target_id}")
 
 
 class SimulatedController:
@@ -43,31 +60,53 @@ class SimulatedController:
 
     def open(self, *, unclean: bool = False) -> None:
         """Start, or start again from what the disk holds."""
-        self.image = ClusterImage()
+        self.timers = SimulatedTimers(self.clock)
         self.disk.make_directory("data")
         self.disk.sync_directory("/")
-        files = FileBudget(self.disk)
-        log = open_metadata_log(self.disk, "data", self.clock, files)
+        self.replica = self._open_replica()
         self.host: Host[ClusterImage] = Host(
-            log,
-            ClusterImage(),
-            METADATA_CODEC,
-            self.clock,
-            self.broker_ids[0],
-            on_committed=self._on_committed,
-            on_fatal=self.failures.append,
+            self.replica, ClusterImage, METADATA_CODEC, self.clock, self.timers
         )
-        self.host.load()
+        self.host.on_committed = self._on_committed
         self.controller = Controller(self.host, self.config, self.random, replication=True)
+        self.host.start()
+        self.settle()
         for broker_id in self.broker_ids:
             self.controller.start(self._registration(broker_id), unclean=unclean)
             self.settle()
         assert not self.failures
 
+    def _open_replica(self) -> Replica:
+        log = open_metadata_log(self.disk, "data", self.clock, FileBudget(self.disk))
+        node_id = self.broker_ids[0]
+        listener = Endpoint(CONTROLLER_LISTENER, f"broker{node_id}", 9093)
+        identity = Identity(
+            "simulated", CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, node_id, _DIRECTORY_ID
+        )
+        return Replica.open(
+            identity=identity,
+            settings=QuorumSettings(),
+            log=log,
+            storage=self.disk,
+            clock=self.clock,
+            timers=self.timers,
+            random=self.random,
+            peers=_NoPeers(),
+            initial_voters=VoterSet([Voter(identity.key, (listener,))]),
+            bootstrap_ids=(),
+            listener=listener,
+            events=EventLog(lambda _line: None, self.clock),
+            on_fatal=self.failures.append,
+        )
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.host.committed
+
     def settle(self) -> None:
-        """Let syncs be done until nobody asks for one."""
+        """Let syncs be done and due timers run until nothing moves."""
         for _ in range(_SYNCS_MAX):
-            if not self.disk.complete_syncs():
+            if not self.timers.run_due() + self.disk.complete_syncs():
                 return
         raise AssertionError("syncs without end")
 
@@ -81,11 +120,8 @@ class SimulatedController:
         version = request.VERSIONS[1] if api_version is None else api_version
         return self.controller.handle(request, version)
 
-    def _on_committed(self, records: Sequence[Any], last_offset: int) -> None:
+    def _on_committed(self, _records: Sequence[Any], _last_offset: int) -> None:
         self.commit_count += 1
-        for record in records:
-            self.image.replay(record)
-        self.image.last_offset = last_offset
         self.config.apply_dynamic(*self.image.broker_configs(self.broker_ids[0]))
 
     def _registration(self, broker_id: int) -> BrokerRegistrationRequest:

@@ -41,10 +41,10 @@ def the_last_member_leaves(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_fenced_broker_may_lead(patch: pytest.MonkeyPatch) -> None:
-    def acceptance(cluster: ClusterImage, *_: Any, **__: Any) -> Callable[[int], bool]:
-        return lambda replica: replica in cluster.brokers
+    def up(cluster: ClusterImage, leaving: int | None, *_: Any, **__: Any) -> set[int]:
+        return set(cluster.brokers) - {leaving}
 
-    patch.setattr(leadership, "acceptance", acceptance)
+    patch.setattr(leadership, "_up", up)
 
 
 def the_unfenced_get_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def test_the_answer_comes_after_the_image_has_the_topic() -> None:
     cluster.submit(create("t")).then(lambda _: seen.append("t" in cluster.image.topics_by_name))
     assert "t" in cluster.host.state.topics_by_name
     assert "t" not in cluster.image.topics_by_name
-    cluster.disk.complete_syncs()
+    cluster.settle()
     assert seen == [True]
 
 

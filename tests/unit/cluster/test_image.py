@@ -2,11 +2,26 @@
 
 import pytest
 
-from headrace.cluster.image import NO_LEADER, RESOURCE_BROKER, RESOURCE_TOPIC, ClusterImage
+from headrace.cluster.image import (
+    NO_LEADER,
+    RESOURCE_BROKER,
+    RESOURCE_TOPIC,
+    ClusterImage,
+    UnservedRecord,
+)
 from headrace.wire.kafka.messages.metadata_records import (
+    AccessControlEntryRecord,
+    BeginTransactionRecord,
     BrokerEndpoint,
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    DelegationTokenRecord,
+    EntityData,
     FeatureLevelRecord,
     FenceBrokerRecord,
     NoOpRecord,
@@ -14,11 +29,18 @@ from headrace.wire.kafka.messages.metadata_records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
+    ZkMigrationStateRecord,
 )
+from headrace.wire.kafka.metadata_records import RECORD_TYPES
 
 ID = b"0123456789abcdef"
 
@@ -160,3 +182,146 @@ def test_features_producer_ids_and_nothing() -> None:
 def test_a_record_of_the_future_is_no_silent_thing() -> None:
     with pytest.raises(KeyError):
         image_of(object())
+
+
+def quota(value: float = 1.0, *, remove: bool = False) -> ClientQuotaRecord:
+    entity = [
+        EntityData(entity_type="user", entity_name="u"),
+        EntityData(entity_type="client-id", entity_name=None),
+    ]
+    return ClientQuotaRecord(entity=entity, key="consumer_byte_rate", value=value, remove=remove)
+
+
+EVERYTHING: list[object] = [
+    FeatureLevelRecord(name="metadata.version", feature_level=30),
+    RegisterControllerRecord(
+        controller_id=3000,
+        incarnation_id=ID,
+        end_points=[ControllerEndpoint(name="CONTROLLER", host="c", port=9093)],
+        features=[ControllerFeature(name="metadata.version", max_supported_version=30)],
+    ),
+    RegisterBrokerRecord(
+        broker_id=1,
+        incarnation_id=ID,
+        broker_epoch=7,
+        end_points=[BrokerEndpoint(name="PLAINTEXT", host="h", port=9, security_protocol=1)],
+        features=[BrokerFeature(name="metadata.version", max_supported_version=30)],
+        rack="r",
+        fenced=False,
+        in_controlled_shutdown=True,
+        log_dirs=[b"d" * 16],
+        cordoned_log_dirs=[b"e" * 16],
+    ),
+    RegisterBrokerRecord(broker_id=2, rack=None),
+    *topic_records("a.b"),
+    PartitionRecord(
+        partition_id=2,
+        topic_id=ID,
+        replicas=[1, 2, 3],
+        isr=[2],
+        removing_replicas=[1],
+        adding_replicas=[3],
+        leader=2,
+        leader_recovery_state=1,
+        leader_epoch=4,
+        partition_epoch=9,
+        directories=[b"d" * 16, b"f" * 16, bytes(16)],
+        eligible_leader_replicas=[1],
+        last_known_elr=[3],
+    ),
+    TopicRecord(name="empty", topic_id=b"E" * 16),
+    ConfigRecord(resource_type=RESOURCE_TOPIC, resource_name="a.b", name="retention.ms", value="5"),
+    ConfigRecord(resource_type=RESOURCE_BROKER, resource_name="", name="x", value=""),
+    ProducerIdsRecord(broker_id=1, broker_epoch=7, next_producer_id=3000),
+    UserScramCredentialRecord(name="u", mechanism=1, salt=b"s", iterations=4096),
+    AccessControlEntryRecord(id=b"a" * 16, principal="User:u"),
+    DelegationTokenRecord(token_id="t", owner="User:u"),
+    quota(),
+]
+
+
+def test_told_again_an_image_is_the_same() -> None:
+    image = image_of(*EVERYTHING)
+    assert image_of(*image.to_records()) == image
+
+
+def test_what_is_kept_aside_can_be_changed_and_removed() -> None:
+    image = image_of(*EVERYTHING)
+    image.replay(quota(2.0))
+    told = [record for record in image.to_records() if isinstance(record, ClientQuotaRecord)]
+    assert told == [quota(2.0)]
+    for removal in (
+        RemoveUserScramCredentialRecord(name="u", mechanism=1),
+        RemoveAccessControlEntryRecord(id=b"a" * 16),
+        RemoveDelegationTokenRecord(token_id="t"),
+        quota(remove=True),
+    ):
+        image.replay(removal)
+    assert image == image_of(*EVERYTHING[:-4])
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    image = image_of(*EVERYTHING)
+    twin = image.copy()
+    assert twin == image
+    told = list(image.to_records())
+    for record in (
+        PartitionChangeRecord(partition_id=0, topic_id=ID, leader=2, replicas=[2, 1]),
+        PartitionRecord(partition_id=3, topic_id=ID, replicas=[1], isr=[1], leader=1),
+        ConfigRecord(resource_type=RESOURCE_BROKER, resource_name="", name="y", value="1"),
+        RegisterBrokerRecord(broker_id=9),
+        RegisterControllerRecord(controller_id=9),
+        FeatureLevelRecord(name="f", feature_level=1),
+        TopicRecord(name="a-b", topic_id=b"Z" * 16),
+        RemoveTopicRecord(topic_id=b"E" * 16),
+        quota(5.0),
+        ProducerIdsRecord(next_producer_id=4000),
+    ):
+        twin.replay(record)
+    assert list(image.to_records()) == told
+    assert twin != image
+    assert image.collision_with("a_b") == "a.b"
+
+
+def test_shared_partitions_are_the_same_objects() -> None:
+    image = image_of(*topic_records())
+    partitions = image.copy().topics_by_name["orders"].partitions
+    assert partitions[0] is image.topics_by_name["orders"].partitions[0]
+
+
+def test_the_first_replicas_are_counted() -> None:
+    image = image_of(*topic_records(), *topic_records("other", b"o" * 16, 1))
+    assert image.preferred_counts == {1: 3}
+    image.replay(PartitionChangeRecord(partition_id=0, topic_id=ID, replicas=[2, 1]))
+    assert image.preferred_counts == {1: 2, 2: 1}
+    image.replay(RemoveTopicRecord(topic_id=ID))
+    assert image.preferred_counts == {1: 1}
+
+
+def test_a_partition_is_found_by_id_and_index() -> None:
+    image = image_of(*topic_records())
+    assert image.partition(ID, 1) is image.topics_by_name["orders"].partitions[1]
+    assert image.partition(ID, 2) is None
+    assert image.partition(ID, -1) is None
+    assert image.partition(b"?" * 16, 0) is None
+
+
+@pytest.mark.parametrize("name", ["", "a.b"])
+def test_eligible_leaders_are_cleared(name: str) -> None:
+    image = image_of(*EVERYTHING, ClearElrRecord(topic_name=name))
+    partition = image.partition(ID, 2)
+    assert partition is not None
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
+    assert partition.partition_epoch == 10
+
+
+def test_metadata_transactions_are_refused_in_words() -> None:
+    with pytest.raises(UnservedRecord, match="BeginTransactionRecord"):
+        image_of(BeginTransactionRecord(name="t"))
+
+
+def test_every_kind_of_record_has_its_replay() -> None:
+    from headrace.cluster.image import _REPLAY
+
+    assert set(RECORD_TYPES.values()) == set(_REPLAY)
+    assert image_of(ZkMigrationStateRecord()) == ClusterImage()

@@ -221,3 +221,115 @@ def test_a_stop_whose_sync_fails_is_not_a_clean_one(home: Home) -> None:
         home.directory.close()
     assert home.directory.failure is not None
     assert not home.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_partitions_are_deleted_together(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = home.open()
+    logs = [home.partition(index=index) for index in range(20)]
+    kept = home.partition("kept")
+    append(kept, 3)
+    synced: list[str] = []
+    plain = home.disk.sync_directory
+    monkeypatch.setattr(
+        home.disk, "sync_directory", lambda path: (synced.append(path), plain(path))[1]
+    )
+    directory.delete_partitions(logs)
+    assert len(synced) <= 3, "not once for each"
+    names = home.disk.list("/data")
+    assert len([name for name in names if name.endswith("-delete")]) == 20
+    assert not any(directory.has_partition("t", index) for index in range(20))
+    assert directory.has_partition("kept", 0)
+    home.clock.advance(60_000)
+    assert directory.sweep(home.clock.now_ms()) == 20
+    assert not [name for name in home.disk.list("/data") if name.startswith("t-")]
+
+
+def test_a_rename_that_fails_half_way_takes_the_directory_out(home: Home) -> None:
+    directory = home.open()
+    logs = [home.partition(index=index) for index in range(3)]
+    home.disk.plan(Fault("rename", path_part="/data/t-1"))
+    with pytest.raises(StorageError):
+        directory.delete_partitions(logs)
+    assert directory.failure is not None
+    home.disk.kill()
+    home.disk.heal()
+    again = home.open()
+    assert [again.has_partition("t", index) for index in range(3)] == [False, True, True]
+
+
+def test_a_new_folder_is_known_and_one_of_before_too(home: Home) -> None:
+    directory = home.open()
+    assert not directory.has_partition("t", 0)
+    home.partition()
+    assert directory.has_partition("t", 0)
+    home.disk.kill()
+    again = home.open()
+    assert again.has_partition("t", 0)
+    assert not again.has_partition("t", 1)
+
+
+def test_the_id_of_a_folder_and_setting_it_aside(home: Home) -> None:
+    directory = home.open()
+    home.partition(topic_id=IDS[2])
+    assert directory.topic_id_of("t", 0) == IDS[2]
+    assert directory.topic_id_of("t", 1) is None
+    directory.logs.clear()
+    directory.set_aside("t", 0)
+    assert not directory.has_partition("t", 0)
+    (stray,) = [name for name in home.disk.list("/data") if name.startswith("t-0")]
+    assert stray.endswith("-stray")
+
+
+@pytest.mark.parametrize("end", ["kill", "crash"])
+def test_other_directories_are_remembered(home: Home, end: str) -> None:
+    directory = home.open()
+    own = directory.directory_id
+    assert directory.known_directories == {own}
+    directory.remember({own})
+    assert checkpoints.LOG_DIRECTORIES not in home.disk.list("/data"), "nothing to tell"
+    directory.remember({IDS[3], IDS[4]})
+    home.disk.crash(home.rng) if end == "crash" else home.disk.kill()
+    again = home.open()
+    assert again.known_directories == {own, IDS[3], IDS[4]}
+    again.remember({IDS[3]})
+    home.disk.kill()
+    assert home.open().known_directories == {own, IDS[3]}
+
+
+def test_a_damaged_list_of_directories_is_told_and_made_anew(home: Home) -> None:
+    directory = home.open()
+    directory.remember({IDS[3]})
+    home.disk.kill()
+    home.disk.overwrite(f"/data/{checkpoints.LOG_DIRECTORIES}", b"0\n1\nnot an id\n")
+    again = home.open()
+    assert again.known_directories == {again.directory_id}
+    assert len(again.damaged_checkpoints) == 1
+    again.remember({IDS[3]})
+    home.disk.kill()
+    assert home.open().known_directories == {directory.directory_id, IDS[3]}
+
+
+def test_a_disk_that_refuses_to_remember_is_out_of_service(home: Home) -> None:
+    directory = home.open()
+    home.disk.plan(Fault("write", path_part=checkpoints.LOG_DIRECTORIES))
+    directory.remember({IDS[3]})
+    assert directory.failure is not None
+
+
+def test_checkpointing_looks_at_the_indexes_of_moved_logs_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = home.open()
+    logs = [home.partition(index=index) for index in range(3)]
+    append(logs[0])
+    looked: list[int] = []
+    for log in logs:
+        monkeypatch.setattr(
+            log, "save_active_indexes", lambda log=log: looked.append(log.partition)
+        )
+    directory.checkpoint({})
+    directory.checkpoint({})
+    assert looked == [0, 1, 2]
+    append(logs[1])
+    directory.checkpoint({})
+    assert looked == [0, 1, 2, 1]

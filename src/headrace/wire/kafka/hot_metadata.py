@@ -36,9 +36,6 @@ _ERROR_SINCE = 13
 LAST_TOPIC_LAYOUT = 10
 """From this version on topics look the same."""
 
-_COMPACT_COUNT_MAX = 126
-"""Nodes in one array that a varint of one byte can count."""
-
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 
@@ -54,6 +51,7 @@ class TopicLayout:
         self._has_operations = version >= _OPERATIONS_SINCE
         self._has_topic_id = version >= _TOPIC_ID_SINCE
         self._structs: dict[tuple[int, int, int], Struct] = {}
+        self._prefixes: dict[tuple[int, int, int], tuple[bytes, ...]] = {}
 
     def topic_start(
         self, error: int, name: str | None, topic_id: bytes, is_internal: bool, count: int
@@ -82,20 +80,19 @@ class TopicLayout:
     ) -> bytes:
         counts = (len(replicas), len(isr), len(offline))
         struct = self._structs.get(counts) or self._new_struct(counts)
-        extra = 1 if self._is_flexible else 0
-        values: list[int] = [error, index, leader]
+        values: list[Any] = [error, index, leader]
         if self._has_leader_epoch:
             values.append(leader_epoch)
-        values += (counts[0] + extra, *replicas, counts[1] + extra, *isr)
+        prefixes = self._prefixes[counts]
+        values += (prefixes[0], *replicas, prefixes[1], *isr)
         if self._has_offline:
-            values += (counts[2] + extra, *offline)
+            values += (prefixes[2], *offline)
         return struct.pack(*values)
 
     def _new_struct(self, counts: tuple[int, int, int]) -> Struct:
-        if self._is_flexible and max(counts) > _COMPACT_COUNT_MAX:
-            raise ValueError(f"{max(counts)} replicas of one partition")
-        count = "B" if self._is_flexible else "i"
-        arrays = [f"{count}{length}i" for length in counts]
+        """A partition's whole layout, which depends on how many replicas are in which state."""
+        prefixes = self._prefixes[counts] = tuple(self.count(count) for count in counts)
+        arrays = [f"{len(prefix)}s{count}i" for prefix, count in zip(prefixes, counts, strict=True)]
         if not self._has_offline:
             arrays.pop()
         start = ">hiii" if self._has_leader_epoch else ">hii"
