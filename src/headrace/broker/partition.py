@@ -145,10 +145,12 @@ class Partition:
             return Promise.resolved(self.error)
         self.commit_staged_first()
         try:
-            self.log.append(batch, self.leader_epoch, now_ms)
+            staged = self.log.append(batch, self.leader_epoch, now_ms)
         except StorageError as error:
             self.fail(error)
             return Promise.resolved(ErrorCode.KAFKA_STORAGE_ERROR)
+        if staged.error:
+            return Promise.resolved(ErrorCode.of(staged.error))
         self.high_watermark = self.log.log_end_offset
         for waiter in list(self._waiters):
             waiter.on_appended(len(batch))

@@ -4,7 +4,7 @@ Owns: `SUPPORTED` and the bootstrap records. Pure.
 Spec: KIP-584, KIP-1022. A level of 0 is "not there": it is never finalized nor listed.
 
 Only what is served is supported. The metadata version is that of the records we write (4.3-IV0);
-transactions and the new group protocol stand at 0 until they exist.
+the new group protocol stands at 0 until it exists.
 """
 
 from headrace.cluster.decision import Records
@@ -12,10 +12,11 @@ from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.messages.metadata_records import FeatureLevelRecord
 
 METADATA_VERSION = "metadata.version"
+TRANSACTION_VERSION = "transaction.version"
 
 SUPPORTED: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (30, 30),
-    "transaction.version": (0, 0),
+    TRANSACTION_VERSION: (0, 2),
     "group.version": (0, 0),
 }
 """Feature name: lowest and highest level that this version serves."""

@@ -42,7 +42,8 @@ RESOURCE_CLIENT_METRICS = 16
 RESOURCE_GROUP = 32
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, "__transaction_state", "__share_group_state"))
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
 
 
 @dataclass(frozen=True, slots=True)
