@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from headrace.base.promise import Promise
 from headrace.broker.context import RequestContext
-from headrace.broker.transactions.coordinator import ProducerAnswer
 from headrace.broker.transactions.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     ProducerIdAndEpoch,
 )
+from headrace.broker.transactions.verdicts import ProducerAnswer
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.init_producer_id import (
     InitProducerIdRequest,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from headrace.base.promise import Promise
 from headrace.broker.context import RequestContext
-from headrace.broker.transactions.coordinator import ProducerAnswer
 from headrace.broker.transactions.metadata import VERSION_EPOCH_BUMP, VERSION_OLD
+from headrace.broker.transactions.verdicts import ProducerAnswer
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.end_txn import EndTxnRequest, EndTxnResponse
 

@@ -6,7 +6,11 @@ A `TransactionMetadata` is the next state: true once the log has it, not before.
 from dataclasses import dataclass
 from enum import Enum
 
-from headrace.broker.transactions.metadata import TransactionMetadata
+from headrace.broker.transactions.metadata import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
 from headrace.wire.kafka.errors import ErrorCode
 
 
@@ -26,3 +30,12 @@ class AlreadyDone:
 Verdict = ErrorCode | TransactionMetadata
 EndVerdict = ErrorCode | TransactionMetadata | AlreadyDone | Need
 InitVerdict = ErrorCode | TransactionMetadata | Need
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerAnswer:
+    """What InitProducerId and EndTxn tell: an error, or the id and epoch to go on with."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
