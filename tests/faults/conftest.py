@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.interop.conftest import TARGETS, Target, start_target
+from tests.interop.conftest import TARGETS, Target, java, start_target
+
+__all__ = ["java"]
+"""A fixture: the class path of programs that run against the broker."""
 
 
 @pytest.fixture(params=TARGETS)

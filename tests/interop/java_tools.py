@@ -41,6 +41,7 @@ TOOLS = {
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
@@ -74,7 +75,9 @@ def prepare() -> Path:
     with _locked(BUILD / "lock"):
         if not _is_newer(LIBRARY, SOURCES / "pom.xml"):
             _copy_jars()
-        if not _is_newer(CLASSES / "ToolServer.class", SOURCES / "ToolServer.java"):
+        if not all(
+            _is_newer(CLASSES / f"{source.stem}.class", source) for source in SOURCES.glob("*.java")
+        ):
             _compile()
     return LIBRARY
 
@@ -102,7 +105,8 @@ def _copy_jars() -> None:
 def _compile() -> None:
     CLASSES.mkdir(exist_ok=True)
     command = ["javac", "-cp", f"{LIBRARY}/*", "-d", str(CLASSES)]
-    subprocess.run([*command, str(SOURCES / "ToolServer.java")], check=True, timeout=120)
+    sources = sorted(map(str, SOURCES.glob("*.java")))
+    subprocess.run([*command, *sources], check=True, timeout=120)
 
 
 def _is_newer(built: Path, source: Path) -> bool:
@@ -152,7 +156,7 @@ class JavaTools:
         """In a JVM of its own: for tools that tell their result from a shutdown hook."""
         try:
             done = subprocess.run(
-                [*_java(), TOOLS[tool], *arguments],
+                [*java_command(), TOOLS.get(tool, tool), *arguments],
                 capture_output=True,
                 text=True,
                 timeout=timeout_s,
@@ -170,7 +174,7 @@ class JavaTools:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(
-            [*_java(), "ToolServer"],
+            [*java_command(), "ToolServer"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -197,7 +201,7 @@ class JavaTools:
         return bytes(parts)
 
 
-def _java() -> list[str]:
+def java_command() -> list[str]:
     # Short lives: the last compiler would cost more than it brings.
     flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return ["java", *flags, "-cp", class_path()]

@@ -130,3 +130,35 @@ def test_admin(target: Target, unique: Unique) -> None:
             await admin.close()
 
     run(work())
+
+
+def test_transactions(target: Target, unique: Unique) -> None:
+    topic, group = unique("aio-tx"), unique("aio-group")
+    create_topic(target.bootstrap_servers, topic)
+
+    async def work() -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=target.bootstrap_servers, transactional_id=unique("aio")
+        ) as producer:
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"kept")
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, b"gone")
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"kept too")
+                await producer.send_offsets_to_transaction({TopicPartition(topic, 0): 5}, group)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=target.bootstrap_servers,
+            group_id=group,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+        )
+        consumer.assign([TopicPartition(topic, 0)])
+        async with consumer:
+            assert await consumer.committed(TopicPartition(topic, 0)) == 5
+            await consumer.seek_to_beginning()
+            records = await take(consumer, 2)
+        assert [(r.offset, r.value) for r in records] == [(0, b"kept"), (4, b"kept too")]
+
+    run(work())

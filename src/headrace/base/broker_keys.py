@@ -281,7 +281,7 @@ _REPLICATION = _awaiting("replication",
          "Default of unclean.leader.election.enable.", None, _CLUSTER),
 )
 
-_TRANSACTIONS = _awaiting("transactions",
+_TRANSACTIONS = (
     _key("transaction.max.timeout.ms", _I, 900_000, _HIGH,
          "Longest transaction a producer may ask for.",
          _ONE_UP),
@@ -306,6 +306,9 @@ _TRANSACTIONS = _awaiting("transactions",
          "Time between two looks for transactional ids to forget.", _ONE_UP),
     _key("transaction.partition.verification.enable", _B, True, _LOW,
          "Check that a partition belongs to the transaction before writing to it.", None, _CLUSTER),
+)
+
+_TWO_PHASE_COMMIT = _awaiting("two-phase commit",
     _key("transaction.two.phase.commit.enable", _B, False, _LOW,
          "Transactions without a time limit."),
 )
@@ -424,6 +427,7 @@ BROKER_CONFIG = ConfigDef(
         *_GROUPS,
         *_REPLICATION,
         *_TRANSACTIONS,
+        *_TWO_PHASE_COMMIT,
         *_COMPACTION,
         *_SNAPSHOTS,
         *_TIERED,

@@ -168,7 +168,6 @@ def _check_special(attributes: int, transactional: bool) -> None:
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "A transactional batch came without a transactional id.",
         )
-    raise BatchRefused(ErrorCode.INVALID_TXN_STATE, "Transactions are not served yet.")
 
 
 def _check_codec(codec: int, version: int) -> None:

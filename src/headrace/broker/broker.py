@@ -27,6 +27,11 @@ from headrace.broker.offsets_log import PartitionOffsetsLog
 from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.transactions.coordinator import TransactionCoordinator
+from headrace.broker.transactions.peers import LocalPeers
+from headrace.broker.transactions.store import PartitionStateLog
+from headrace.broker.transactions.verification import LocalVerifier, Verifier
+from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.messages.metadata_records import TopicRecord
 
@@ -78,6 +83,16 @@ class Broker:
         self.groups = GroupCoordinator(
             config, self.offsets_log, clock, timers, random, lambda: self.image
         )
+        self.transactions = TransactionCoordinator(
+            config,
+            PartitionStateLog(self),
+            clock,
+            timers,
+            self.producer_ids.next,
+            LocalPeers(self),
+            lambda: self.image.features.get(TRANSACTION_VERSION, 0),
+        )
+        self.verifier: Verifier = LocalVerifier(self)
         self._advertised = advertised
         self._take_settings()
 
@@ -118,6 +133,7 @@ class Broker:
             self._tell_of_topics(records, gone)
         if gone:
             self.groups.on_topics_deleted(sorted(gone))
+            self.transactions.on_topics_deleted()
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
@@ -140,4 +156,5 @@ class Broker:
         self.stopping = True
         for fetch in list(self.waiting_fetches):
             fetch.complete_now()
+        self.transactions.shutdown()
         self.groups.shutdown()

@@ -314,6 +314,8 @@ class Partition:
         except StorageError as error:
             self.fail(error)
             return Promise.resolved(ErrorCode.KAFKA_STORAGE_ERROR)
+        if staged.error:
+            return Promise.resolved(ErrorCode.of(staged.error))
         if self.in_sync is not None:
             self._on_written(len(batch))
             return self.committed(staged.last_offset, _OWN_COMMIT_MS_MAX)

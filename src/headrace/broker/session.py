@@ -26,7 +26,7 @@ from headrace.broker.api.registry import BY_KEY, SERVED, endpoint
 from headrace.broker.context import RequestContext
 from headrace.wire.kafka.codec import decode
 from headrace.wire.kafka.frames import decode_request_header, encode_response
-from headrace.wire.kafka.hot import parse_fetch, parse_produce
+from headrace.wire.kafka.hot import ProduceFrame, parse_fetch, parse_produce
 from headrace.wire.kafka.produce_shape import SHAPE_STARTS_AT, ProduceShape, shape_of
 
 if TYPE_CHECKING:
@@ -106,6 +106,9 @@ class KafkaSession(OrderedAnswers):
     ) -> None:
         broker = self._broker
         produce = parse_produce(frame, position, version)
+        if produce.transactional_id is not None:
+            self._on_transactional(produce, version, correlation_id)
+            return
         pending = PendingProduce(produce, version, correlation_id)
         pending.stage(broker, produce, self._read_time_ms())
         if pending.acks:
@@ -117,6 +120,15 @@ class KafkaSession(OrderedAnswers):
                 self._shapes.clear()
             self._shapes[shape.same] = shape
             self._shape_ends_at = shape.ends_at
+
+    def _on_transactional(self, produce: ProduceFrame, version: int, correlation_id: int) -> None:
+        from headrace.broker.transactions.producing import PendingTransactional
+
+        pending = PendingTransactional(self._broker, produce, version, correlation_id)
+        pending.stage(self._broker, produce, self._read_time_ms())
+        if pending.acks:
+            self._slots.append(pending)
+        self._produces.append(pending)
 
     def _on_shaped_produce(self, frame: memoryview, version: int, correlation_id: int) -> bool:
         """Take a request that looks like an earlier one; False if it doesn't."""

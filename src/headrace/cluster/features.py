@@ -4,8 +4,8 @@ Owns: `SUPPORTED`, the bootstrap records and the decision of UpdateFeatures (key
 Spec: KIP-584, KIP-1022. A level of 0 is "not there": it is never finalized nor listed.
 
 Only what is served is supported. The metadata version is that of the records we write (4.3-IV0);
-transactions and the new group protocol stand at 0 until they exist. `kraft.version` is the
-quorum's, written when a cluster is formatted: it is shown, and changed by nobody here.
+the new group protocol stands at 0 until it exists. `kraft.version` is the quorum's, written when a
+cluster is formatted: it is shown, and changed by nobody here.
 """
 
 from collections.abc import Iterable
@@ -24,10 +24,11 @@ from headrace.wire.kafka.messages.update_features import (
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+TRANSACTION_VERSION = "transaction.version"
 
 SUPPORTED: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (30, 30),
-    "transaction.version": (0, 0),
+    TRANSACTION_VERSION: (0, 2),
     "group.version": (0, 0),
 }
 """Feature name: lowest and highest level that this version serves."""

@@ -32,7 +32,8 @@ RECOVERED, RECOVERING = 0, 1
 RECOVERY_UNCHANGED = -1
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, "__transaction_state", "__share_group_state"))
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
 
 DIRECTORY_UNASSIGNED = bytes(16)
 DIRECTORY_LOST = bytes(15) + b"\x01"

@@ -92,6 +92,8 @@ class LogWriter:
         self._completed: list[CompletedTransaction] = []
         """Transactions that have ended with a marker that the high watermark may not cover."""
         self._unsaved_aborted: list[AbortedTransaction] = []
+        self.has_aborted: bool | None = None
+        """Whether any transaction was aborted here; None until somebody asks."""
         self.set_config(config)
 
     def set_config(self, config: LogConfig) -> None:
@@ -235,6 +237,7 @@ class LogWriter:
 
     def _save_aborted(self) -> None:
         aborted, self._unsaved_aborted = self._unsaved_aborted, []
+        self.has_aborted = True
         with self.failing():
             self._active.add_aborted(aborted)
 
@@ -310,6 +313,8 @@ class LogWriter:
         self._filled_bytes = self._active.size
         self.flusher.lower(end_offset)
         self._completed = []
+        self._unsaved_aborted = []
+        self.has_aborted = None
         self.forget_epochs_from(end_offset)
         self.producers = run(
             load_producers(self.files.storage, self.path, self.segments, end_offset, end_offset)

@@ -164,11 +164,14 @@ class PartitionLog(LogWriter):
     def last_stable_offset(self, high_watermark: int) -> int:
         """The first offset of the oldest transaction that has not ended below `high_watermark`."""
         unstable = self.producers.first_unstable_offset()
+        if unstable is None and not self._completed:
+            return high_watermark
         stable = high_watermark if unstable is None else min(unstable, high_watermark)
         if self._completed:
             self._completed = [t for t in self._completed if t.last_offset >= high_watermark]
             stable = min([stable, *(t.first_offset for t in self._completed)])
-        return stable
+        # What retention took of an open transaction is gone for every reader.
+        return max(stable, self.log_start_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those with records in [start, end): what a read_committed reader must leave out."""
@@ -180,6 +183,20 @@ class PartitionLog(LogWriter):
             if is_complete:
                 break
         return found
+
+    def aborted_in(self, offset: int, region: FileRegion, end_offset: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions in what `read` found there."""
+        if self.has_aborted is None:
+            self.has_aborted = any(segment.aborted() for segment in self.segments)
+        if not self.has_aborted:
+            return []
+        slot = max(bisect_right(self.bases, offset) - 1, 0)
+        bound = self.segments[slot].offset_bound(region.position + region.length)
+        if bound is None and slot + 1 < len(self.bases):
+            bound = self.bases[slot + 1]
+        until = end_offset if bound is None else min(bound, end_offset)
+        found = self.aborted_transactions(offset, until)
+        return [(aborted.producer_id, aborted.first_offset) for aborted in found]
 
     # -- finding by time ---------------------------------------------------------------------
 
@@ -252,6 +269,10 @@ class PartitionLog(LogWriter):
         self.flush_now()
         if self.recovered.log_end_offset != self.log_end_offset or not self._was_clean:
             self._seal(self._active)
+            if self._active.aborted():
+                # A clean opening reads no batches: it believes this file.
+                self.files.storage.sync_now(self._active.open_aborted())
+                self.files.storage.sync_directory(self.path)
 
     def abandon(self) -> None:
         """The log is to be deleted: forget what is staged, write nothing more."""

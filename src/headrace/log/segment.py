@@ -8,7 +8,7 @@ tail read finds its place without a system call. An index entry is believed only
 batch that it points at agrees; otherwise the index is built anew from the log.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from headrace.base.errors import CorruptionError
 from headrace.base.storage import Buffer
@@ -135,6 +135,20 @@ class Segment(SegmentFiles):
                 break
             boundary = start + header.size_bytes
         return boundary
+
+    def offset_bound(self, position: int) -> int | None:
+        """An offset that no batch before `position` reaches; None if only the end would do.
+
+        Close to the batch there, and found without a look into the file.
+        """
+        positions = self.recent_positions
+        if positions and position >= positions[0]:
+            slot = bisect_left(positions, position)
+            return self.recent_bases[slot] if slot < len(positions) else None
+        index = self.index
+        slot = bisect_left(index.positions, position)
+        # An entry names the last offset of its batch.
+        return index.offsets[slot] + self.base_offset + 1 if slot < len(index) else None
 
     def boundary_before(self, position: int) -> int:
         """An indexed batch boundary at or before `position`; 0 if none is known."""

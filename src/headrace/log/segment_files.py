@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from headrace.base.errors import CorruptionError, StorageError
-from headrace.base.storage import Storage
+from headrace.base.storage import File, Storage
 from headrace.log import offset_index, time_index, txn_index
 from headrace.log.batches import walk
 from headrace.log.file_budget import FileBudget, LazyFile
@@ -260,9 +260,12 @@ class SegmentFiles:
 
     def add_aborted(self, transactions: list[AbortedTransaction]) -> None:
         self.aborted().extend(transactions)
-        file = self.storage.open(self.stem + txn_index.SUFFIX, create=True)
+        file = self.open_aborted()
         file.write([txn_index.encode(transactions)])
         file.close()
+
+    def open_aborted(self) -> File:
+        return self.storage.open(self.stem + txn_index.SUFFIX, create=True)
 
     def replace_aborted(self, start_offset: int, transactions: list[AbortedTransaction]) -> None:
         """The transactions that ended at or behind `start_offset`, as the log tells."""

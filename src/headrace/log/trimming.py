@@ -90,6 +90,7 @@ def cut(log: "PartitionLog", offset: int) -> None:
     last = log.segments[-1]
     with log.failing():
         last.truncate(last.locate(offset)[0], offset)
+        last.replace_aborted(offset, [])
         # What was cut must not come back behind what is written next.
         log.files.storage.sync_now(last.log.get())
         log.files.storage.sync_directory(log.path)

@@ -69,6 +69,7 @@ class AssembledBroker:
     def _on_registered(self, broker_epoch: int) -> int:
         self.broker_epoch = broker_epoch
         self.broker.groups.start()
+        self.broker.transactions.start()
         return broker_epoch
 
     def close(self) -> bool:

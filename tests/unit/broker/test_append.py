@@ -131,7 +131,9 @@ def test_control_and_transactional() -> None:
     both = changed(WHOLE, attributes=0x30)
     assert refusal(both, transactional=True) == ErrorCode.INVALID_RECORD
     transactional = changed(WHOLE, attributes=0x10)
-    assert refusal(transactional, transactional=True) == ErrorCode.INVALID_TXN_STATE
+    check(transactional, transactional=True)
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert refusal(transactional, transactional=False) == refused
 
 
 def test_zstd_by_version() -> None:

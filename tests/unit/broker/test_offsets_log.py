@@ -4,6 +4,7 @@ import pytest
 from tests.unit.broker.dialogue import NOW_MS, Client, batch, dialogue
 
 from headrace.base.errors import CorruptionError, StorageError
+from headrace.broker.internal_log import TransactionalRecord, TransactionMarker
 from headrace.broker.offsets_log import OFFSETS_TOPIC, PartitionOffsetsLog
 from headrace.broker.partition import Partition
 from headrace.testing.broker import SimulatedBroker
@@ -125,13 +126,28 @@ def test_reading_goes_over_segments_and_restarts(end: str) -> None:
     assert pairs(broker.broker.offsets_log) == written
 
 
-def test_control_batches_are_passed_over() -> None:
+def test_what_a_transaction_wrote_is_told_with_its_producer_and_its_end() -> None:
     broker, log = made()
     log.append(0, [(b"a", b"1")])
-    marker = build_batch([(b"\0\0\0\1", b"\0\0\0\0\0\0", (), NOW_MS)], is_control=True)
-    target_of(broker).append(marker, NOW_MS)
-    log.append(0, [(b"b", b"2")])
-    assert pairs(log) == [(b"a", b"1"), (b"b", b"2")]
+    log.append(0, [(b"b", b"2")], producer_id=7, producer_epoch=3)
+    for kind, value in ((1, b"\0\0\0\0\0\0"), (2, b"\0\0\0\0\0\0")):
+        key = b"\0\0\0" + bytes([kind])
+        marker = build_batch(
+            [(key, value, (), NOW_MS)],
+            producer_id=7,
+            producer_epoch=3,
+            is_transactional=True,
+            is_control=True,
+        )
+        target_of(broker).append(marker, NOW_MS)
+    log.append(0, [(b"c", b"3")])
+    # The second control record is of another kind than a transaction's end: passed over.
+    assert list(log.read(0)) == [
+        (0, b"a", b"1"),
+        TransactionalRecord(1, b"b", b"2", 7),
+        TransactionMarker(2, 7, is_commit=True),
+        (4, b"c", b"3"),
+    ]
 
 
 def test_a_partition_that_is_not_here() -> None:

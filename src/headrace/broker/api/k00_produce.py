@@ -1,14 +1,16 @@
 """Produce (key 0), versions 3–13. Versions 0–2 are advertised and refused, as Kafka does.
 
 3 record batch v2 · 5 log start offset (KIP-207) · 7 zstd (KIP-110) · 8 record errors (KIP-467)
-9 flexible · 10 leader discovery tags (KIP-951; none are sent: there is one leader) · 11, 12
-transactions v2 (KIP-890) · 13 topic ids.
-Missing: transactions (refused with INVALID_TXN_STATE), record_errors are sent empty.
+9 flexible · 10 leader discovery tags (KIP-951; none are sent: there is one leader) · 11
+TRANSACTION_ABORTABLE, 12 partitions are added to a transaction by writing (KIP-890) · 13 topic ids.
+Requests with a transactional id are `transactions.producing`'s. Missing: record_errors are sent
+empty.
 
 The hot path: no message objects, no copies. `stage` runs for each request of one read, then the
 session commits all touched partitions, then `finish` tells each producer what came of it.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.base.answers import Slot
@@ -20,6 +22,7 @@ from headrace.log.partition_log import Staged
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import ProduceFrame, encode_produce_response
 from headrace.wire.kafka.produce_shape import ProduceShape
+from headrace.wire.kafka.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -28,7 +31,10 @@ TopicKey = str | bytes
 Row = tuple[int, int, int, int, int, str | None]
 """index, error code, base offset, log append time, log start offset, error message."""
 
-_ACKS = (-1, 0, 1)
+Take = Callable[[Partition, memoryview, BatchHeader], Staged | Row]
+"""What becomes of a checked batch."""
+
+ACKS = (-1, 0, 1)
 _ACKS_ALL = -1
 _ANY_VERSION = 13
 """For a batch of our own making: every codec is allowed."""
@@ -53,15 +59,15 @@ class PendingProduce(Slot):
             rows: list[tuple[int, Partition | None, Staged | Row]] = []
             self._topics.append((topic, rows))
             for index, records in data:
-                if frame.acks not in _ACKS:
-                    rows.append((index, None, _refusal(index, ErrorCode.INVALID_REQUIRED_ACKS)))
+                if frame.acks not in ACKS:
+                    rows.append((index, None, refusal(index, ErrorCode.INVALID_REQUIRED_ACKS)))
                     continue
                 partition = broker.partitions.find(topic, index)
                 if partition is None:
                     error = broker.partitions.missing(topic, index)
-                    rows.append((index, None, _refusal(index, error)))
+                    rows.append((index, None, refusal(index, error)))
                     continue
-                outcome = _stage(
+                outcome = stage_batch(
                     broker, partition, records, self._version, self.acks, transactional, now_ms
                 )
                 rows.append((index, partition, outcome))
@@ -96,7 +102,7 @@ class PendingProduce(Slot):
         def on_done(error: ErrorCode) -> ErrorCode:
             if error:
                 index = partition.index
-                rows[slot] = (index, partition, _refusal(index, error))
+                rows[slot] = (index, partition, refusal(index, error))
             return error
 
         return partition.committed(outcome.last_offset, self._timeout_ms).map(on_done)
@@ -134,7 +140,7 @@ class PendingShaped(Slot):
         self._shape = shape
         self._partition = partition
         self._correlation_id = correlation_id
-        self._outcome = _stage(
+        self._outcome = stage_batch(
             broker, partition, records, shape.version, shape.acks, shape.transactional, now_ms
         )
 
@@ -154,7 +160,7 @@ class PendingShaped(Slot):
 
     def _on_committed(self, error: ErrorCode) -> ErrorCode:
         if error:
-            self._outcome = _refusal(self._shape.index, error)
+            self._outcome = refusal(self._shape.index, error)
         return error
 
     def failed(self) -> bool:
@@ -176,7 +182,7 @@ class PendingShaped(Slot):
         return [encode_produce_response(shape.version, self._correlation_id, topics)]
 
 
-def _stage(
+def stage_batch(
     broker: "Broker",
     partition: Partition,
     records: memoryview | None,
@@ -184,21 +190,23 @@ def _stage(
     acks: int,
     transactional: bool,
     now_ms: int,
+    take: Take | None = None,
 ) -> Staged | Row:
+    """Check one batch and stage it, or leave it to `take` where it belongs to a transaction."""
     index = partition.index
     error = partition.refusal
     if not error and acks == _ACKS_ALL:
         error = partition.required_acks_refusal()
     if error:
-        return _refusal(index, error)
+        return refusal(index, error)
     if partition.is_internal:
-        return _refusal(
+        return refusal(
             index,
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"{partition.topic} is internal: the broker alone writes to it.",
         )
     if records is None:
-        return _refusal(index, ErrorCode.INVALID_RECORD)
+        return refusal(index, ErrorCode.INVALID_RECORD)
     config = partition.config
     validate = broker.validate_records
     try:
@@ -210,13 +218,15 @@ def _stage(
                 records = recompressed
                 header = check_batch(records, config, _ANY_VERSION, transactional, now_ms)
     except BatchRefused as refused:
-        return _refusal(index, refused.code, refused.message)
+        return refusal(index, refused.code, refused.message)
+    if take is not None:
+        return take(partition, records, header)
     if not partition.staged_bytes:
         broker.staged.append(partition)
     return partition.stage(records, header, now_ms)
 
 
-def _refusal(index: int, code: ErrorCode, message: str | None = None) -> Row:
+def refusal(index: int, code: ErrorCode, message: str | None = None) -> Row:
     return (index, int(code), -1, -1, -1, message)
 
 
@@ -225,7 +235,7 @@ def _row(index: int, partition: Partition | None, outcome: Staged | Row) -> Row:
         return outcome
     assert partition is not None
     if partition.refusal:
-        return _refusal(index, partition.refusal)
+        return refusal(index, partition.refusal)
     if outcome.error:
         return (index, outcome.error, -1, -1, partition.log.log_start_offset, None)
     log_start_offset = partition.log.log_start_offset

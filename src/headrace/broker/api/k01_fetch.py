@@ -125,9 +125,26 @@ class Fetch:
         self._broker.waiting_fetches.add(self)
 
     def on_appended(self, byte_count: int) -> None:
+        if self._frame.isolation_level == _READ_COMMITTED:
+            self._on_stable()
+            return
         self._available_bytes += byte_count
         if self._available_bytes >= self._frame.min_bytes:
             self._complete()
+
+    def _on_stable(self) -> None:
+        """Bytes of an open transaction are not what this one waits for."""
+        find = self._broker.partitions.find
+        for wanted in self._wanted:
+            partition = find(wanted.topic, wanted.index)
+            if partition is not None and partition.last_stable_offset > wanted.fetch_offset:
+                break
+        else:
+            return
+        rows, byte_count, urgent = self._read()
+        if urgent or byte_count >= self._frame.min_bytes:
+            self.cancel()
+            self._finish(rows)
 
     def on_gone(self) -> None:
         self._complete()
@@ -202,8 +219,17 @@ class Fetch:
                     rows.append((wanted, _error_row(wanted.index, partition.error)))
                     continue
             length = 0
+            aborted: list[tuple[int, int]] | None = [] if committed_only else None
             if region is not None:
                 length = region.length
+                if committed_only:
+                    try:
+                        aborted = log.aborted_in(wanted.fetch_offset, region, end_offset)
+                    except StorageError as failure:
+                        partition.fail(failure)
+                        urgent = True
+                        rows.append((wanted, _error_row(wanted.index, partition.error)))
+                        continue
                 total += length
                 left -= length
                 if wanted.fetch_offset < log.active.base_offset:
@@ -218,7 +244,7 @@ class Fetch:
                         partition.high_watermark,
                         stable_offset,
                         log.log_start_offset,
-                        [] if committed_only else None,
+                        aborted,
                         -1,
                         region,
                         length,

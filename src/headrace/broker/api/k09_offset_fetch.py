@@ -4,7 +4,8 @@
 (KIP-320) · 6 flexible · 7 require_stable (KIP-447) · 8 several groups (KIP-709) · 9 member and
 epoch of the consumer protocol · 10 topic ids.
 An unknown group has committed nothing, which is no error.
-Missing: unstable offsets (no transactions yet, so every offset is stable), KIP-848 members.
+Who requires stable offsets is told UNSTABLE_OFFSET_COMMIT while a transaction may change one.
+Missing: KIP-848 members.
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +41,9 @@ def handle(
     version = context.api_version
     if version >= FIRST_VERSION_WITH_GROUPS:
         return OffsetFetchResponse(
-            groups=[_fetch(broker, group, version) for group in request.groups]
+            groups=[
+                _fetch(broker, group, version, request.require_stable) for group in request.groups
+            ]
         )
     topics = None
     if request.topics is not None:
@@ -49,11 +52,11 @@ def handle(
             for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _as_single(_fetch(broker, group, version), version)
+    return _as_single(_fetch(broker, group, version, request.require_stable), version)
 
 
 def _fetch(
-    broker: "Broker", asked: OffsetFetchRequestGroup, version: int
+    broker: "Broker", asked: OffsetFetchRequestGroup, version: int, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=asked.group_id)
     found = broker.groups.commits.fetch(asked.group_id)
@@ -70,7 +73,7 @@ def _fetch(
         error = ErrorCode.NONE
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             error = _name_by_id(broker.image, topic)
-        answer.topics.append(_topic(view, topic, error))
+        answer.topics.append(_topic(view, topic, error, require_stable))
     return answer
 
 
@@ -98,20 +101,26 @@ def _name_by_id(image: ClusterImage, topic: OffsetFetchRequestTopics) -> ErrorCo
 
 
 def _topic(
-    view: CommittedView | None, topic: OffsetFetchRequestTopics, error: ErrorCode
+    view: CommittedView | None,
+    topic: OffsetFetchRequestTopics,
+    error: ErrorCode,
+    require_stable: bool = False,
 ) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            _partition(view, topic.name, index, error) for index in topic.partition_indexes
+            _partition(view, topic.name, index, error, require_stable)
+            for index in topic.partition_indexes
         ],
     )
 
 
 def _partition(
-    view: CommittedView | None, topic: str, index: int, error: ErrorCode
+    view: CommittedView | None, topic: str, index: int, error: ErrorCode, require_stable: bool
 ) -> OffsetFetchResponsePartitions:
+    if require_stable and not error and view is not None and view.is_unstable(topic, index):
+        error = ErrorCode.UNSTABLE_OFFSET_COMMIT
     committed = None if view is None or error else view.get(topic, index)
     if committed is None:
         return OffsetFetchResponsePartitions(

@@ -25,12 +25,12 @@ from headrace.broker.groups.offsets import (
 )
 from headrace.broker.groups.shards import HostedGroup, Shard, Shards
 from headrace.broker.groups.store import (
-    KeyValue,
     commit_error,
     group_error,
     group_tombstone,
     offset_record,
 )
+from headrace.broker.internal_log import KeyValue
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 
@@ -97,14 +97,7 @@ class Commits:
     def _write(
         self, hosted: HostedGroup, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Promise[Outcomes]:
-        metadata_max = self._shards.settings.offset_metadata_bytes_max
-        outcomes = dict.fromkeys(offsets, ErrorCode.NONE)
-        changes: dict[TopicPartition, CommittedOffset | None] = {}
-        for key, committed in offsets.items():
-            if len(committed.metadata) > metadata_max:
-                outcomes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                changes[key] = committed
+        outcomes, changes = self._admit(offsets)
         if not changes:
             self._shards.forget_if_unused(hosted)
             return Promise.resolved(outcomes)
@@ -115,6 +108,78 @@ class Commits:
             return outcomes
 
         return self._change(hosted, changes).map(told)
+
+    def _admit(
+        self, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> tuple[Outcomes, dict[TopicPartition, CommittedOffset]]:
+        """What may be written, and the outcome of each if the log keeps that."""
+        metadata_max = self._shards.settings.offset_metadata_bytes_max
+        outcomes = dict.fromkeys(offsets, ErrorCode.NONE)
+        kept: dict[TopicPartition, CommittedOffset] = {}
+        for key, committed in offsets.items():
+            if len(committed.metadata) > metadata_max:
+                outcomes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                kept[key] = committed
+        return outcomes, kept
+
+    # Committing inside a transaction
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        committer: Committer,
+        producer: tuple[int, int],
+        offsets: Mapping[TopicPartition, CommittedOffset],
+    ) -> Promise[Outcomes]:
+        """The same for a transaction: kept by the log, seen once its marker says so."""
+        hosted = self._host_of(group_id, committer, ErrorCode.ILLEGAL_GENERATION)
+        if isinstance(hosted, ErrorCode):
+            return Promise.resolved(dict.fromkeys(offsets, hosted))
+        error = session.commit_error(
+            hosted.group,
+            committer.member_id,
+            committer.group_instance_id,
+            committer.generation_id,
+            self._shards.now(),
+            is_transactional=True,
+        )
+        if error is not ErrorCode.NONE:
+            self._shards.forget_if_unused(hosted)
+            return Promise.resolved(dict.fromkeys(offsets, error))
+        outcomes, kept = self._admit(offsets)
+        if not kept:
+            self._shards.forget_if_unused(hosted)
+            return Promise.resolved(outcomes)
+        # Pending from the append on, so that a marker right behind it finds it.
+        producer_id, shard = producer[0], hosted.shard
+        ticket = hosted.offsets.add_pending(producer_id, kept)
+        shard.open_transactions.setdefault(producer_id, set()).add(group_id)
+
+        def told(append_error: int) -> Outcomes:
+            if append_error:
+                hosted.offsets.drop_pending(producer_id, ticket)
+                outcomes.update(dict.fromkeys(kept, commit_error(append_error)))
+                self._shards.forget_if_unused(hosted)
+            return outcomes
+
+        records = [offset_record(group_id, *key, committed) for key, committed in kept.items()]
+        return self._shards.append(shard, records, producer).map(told)
+
+    def is_ready(self, partition: int) -> bool:
+        """Whether what is pending in a partition of the offsets topic is known here."""
+        return self._shards.at(partition) is not None
+
+    def end_transaction(self, partition: int, producer_id: int, *, is_commit: bool) -> None:
+        """A marker is in the log: its producer's offsets count from here on, or never did."""
+        shard = self._shards.at(partition)
+        if shard is None:
+            return  # whoever loads it next reads the marker
+        for group_id in shard.open_transactions.pop(producer_id, ()):
+            hosted = shard.groups.get(group_id)
+            if hosted is not None:
+                hosted.offsets.end_transaction(producer_id, is_commit=is_commit)
+                self._shards.forget_if_unused(hosted)
 
     # Reading
 
@@ -138,7 +203,11 @@ class Commits:
             topic, partition = key
             if _is_subscribed(hosted, topic):
                 outcomes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            elif hosted.offsets.get(topic, partition) or hosted.offsets.has_in_flight(*key):
+            elif (
+                hosted.offsets.get(topic, partition)
+                or hosted.offsets.has_in_flight(*key)
+                or hosted.offsets.has_pending(*key)
+            ):
                 changes[key] = None
         return self._change(hosted, changes).map(
             lambda append_error: Deletion(group_error(append_error), outcomes)
@@ -168,7 +237,11 @@ class Commits:
             if expiry is None or group.state is GroupState.DEAD:
                 continue
             keys = expired_offsets(table, expiry, now.wall_ms)
-            is_idle = group.state is GroupState.EMPTY and not group.pending_members
+            is_idle = (
+                group.state is GroupState.EMPTY
+                and not group.pending_members
+                and not table.has_any_pending
+            )
             if is_idle and len(keys) == len(table) and not table.has_any_in_flight:
                 count = len(keys)
                 deletions.append(self._bury(hosted).map(_counted(count)))
@@ -270,6 +343,10 @@ class CommittedView:
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         committed = self._table.get(topic, partition)
         return committed if committed and self._is_of_today(topic, committed) else None
+
+    def is_unstable(self, topic: str, partition: int) -> bool:
+        """Whether an open transaction may still change what `get` says."""
+        return self._table.has_pending(topic, partition)
 
     def by_topic(self) -> dict[str, list[int]]:
         """Every topic and partition with a committed offset."""

@@ -1,8 +1,10 @@
 """The offsets one group has committed, and which of them may be forgotten.
 
-Owns: committed offsets by topic and partition, in the order in which they reached the log.
+Owns: committed offsets by topic and partition, in the order in which they reached the log, and
+those that open transactions will commit or not.
 Must not know: the log, clocks, membership beyond what `Expiry` says.
-Spec: Kafka's OffsetMetadataManager; KIP-211 (retention counts from when the group is empty).
+Spec: Kafka's OffsetMetadataManager; KIP-211 (retention counts from when the group is empty),
+KIP-98 and KIP-447 (offsets of a transaction, and readers that wait for its end).
 
 Invariants (L17): what was committed later in the log wins, whatever the order in which the log
 confirms; an offset with a commit on its way is not expired, or its tombstone would follow
@@ -41,12 +43,26 @@ class _InFlight:
         self.applied_ticket = -1
 
 
+class PendingOffset:
+    """An offset that an open transaction has written: it counts from the marker on."""
+
+    __slots__ = ("committed", "is_superseded", "ticket")
+
+    def __init__(self, committed: CommittedOffset, ticket: int) -> None:
+        self.committed = committed
+        self.ticket = ticket
+        self.is_superseded = False
+        """A commit without a transaction came later in the log: that one stands."""
+
+
 class OffsetTable:
-    __slots__ = ("_by_topic", "_in_flight", "_next_ticket")
+    __slots__ = ("_by_topic", "_in_flight", "_next_ticket", "_pending")
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, CommittedOffset]] = {}
         self._in_flight: dict[TopicPartition, _InFlight] = {}
+        self._pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
+        """By the id of the producer whose transaction is open."""
         self._next_ticket = 0
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
@@ -68,11 +84,15 @@ class OffsetTable:
     @property
     def is_empty(self) -> bool:
         """Nothing is committed and nothing is on its way."""
-        return not self._by_topic and not self._in_flight
+        return not self._by_topic and not self._in_flight and not self._pending
 
     def keys(self) -> list[TopicPartition]:
         """Of everything that the log may hold: what is committed and what is on its way."""
-        return [*(key for key, _ in self), *(k for k in self._in_flight if self.get(*k) is None)]
+        found = dict.fromkeys(key for key, _ in self)
+        found.update(dict.fromkeys(self._in_flight))
+        for offsets in self._pending.values():
+            found.update(dict.fromkeys(offsets))
+        return list(found)
 
     @property
     def has_any_in_flight(self) -> bool:
@@ -106,13 +126,20 @@ class OffsetTable:
             in_flight = self._in_flight[key]
             if is_kept and ticket > in_flight.applied_ticket:
                 in_flight.applied_ticket = ticket
-                self.put(*key, committed)
+                self._put(key, committed, ticket)
             in_flight.count -= 1
             if in_flight.count == 0:
                 del self._in_flight[key]
 
     def put(self, topic: str, partition: int, committed: CommittedOffset | None) -> None:
-        """What the log says, None for a tombstone."""
+        """What the log says next, None for a tombstone."""
+        self._put((topic, partition), committed, self._next_ticket)
+        self._next_ticket += 1
+
+    def _put(self, key: TopicPartition, committed: CommittedOffset | None, ticket: int) -> None:
+        topic, partition = key
+        if self._pending:
+            self._supersede(key, ticket, is_gone=committed is None)
         if committed is not None:
             self._by_topic.setdefault(topic, {})[partition] = committed
             return
@@ -120,6 +147,67 @@ class OffsetTable:
         partitions.pop(partition, None)
         if not partitions:
             self._by_topic.pop(topic, None)
+
+    # Offsets of open transactions
+
+    @property
+    def has_any_pending(self) -> bool:
+        return bool(self._pending)
+
+    def has_pending(self, topic: str, partition: int) -> bool:
+        """Whether an open transaction may still change this offset."""
+        return any((topic, partition) in offsets for offsets in self._pending.values())
+
+    def add_pending(
+        self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> int:
+        """A transaction's offsets are appended; the ticket takes them back if the log refuses."""
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        of_producer = self._pending.setdefault(producer_id, {})
+        for key, committed in offsets.items():
+            of_producer[key] = PendingOffset(committed, ticket)
+        return ticket
+
+    def drop_pending(self, producer_id: int, ticket: int) -> None:
+        """The log refused them."""
+        of_producer = self._pending.get(producer_id, {})
+        for key in [key for key, pending in of_producer.items() if pending.ticket == ticket]:
+            del of_producer[key]
+        if not of_producer:
+            self._pending.pop(producer_id, None)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> bool:
+        """The marker is in the log; False if the producer had nothing pending here."""
+        offsets = self._pending.pop(producer_id, None)
+        if offsets is None:
+            return False
+        if is_commit:
+            for key, pending in offsets.items():
+                if not pending.is_superseded:
+                    self._materialize(key, pending)
+        return True
+
+    def _materialize(self, key: TopicPartition, pending: PendingOffset) -> None:
+        in_flight = self._in_flight.get(key)
+        if in_flight is not None:
+            if pending.ticket <= in_flight.applied_ticket:
+                return
+            in_flight.applied_ticket = pending.ticket
+        self._put(key, pending.committed, pending.ticket)
+
+    def _supersede(self, key: TopicPartition, ticket: int, *, is_gone: bool) -> None:
+        """What stands earlier in the log than this commit will not come after it."""
+        for producer_id, offsets in list(self._pending.items()):
+            pending = offsets.get(key)
+            if pending is None or pending.ticket > ticket:
+                continue
+            if not is_gone:
+                pending.is_superseded = True
+                continue
+            del offsets[key]
+            if not offsets:
+                del self._pending[producer_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,5 +252,6 @@ def expired_offsets(table: OffsetTable, expiry: Expiry, wall_ms: int) -> list[To
         (topic, partition)
         for (topic, partition), committed in table
         if not table.has_in_flight(topic, partition)
+        and not table.has_pending(topic, partition)
         and expiry.has_expired(topic, committed, wall_ms)
     ]

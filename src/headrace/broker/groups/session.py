@@ -170,6 +170,8 @@ def commit_error(
     group_instance_id: str | None,
     generation_id: int,
     now: Instant,
+    *,
+    is_transactional: bool = False,
 ) -> ErrorCode:
     """Whether these may commit offsets now; a member's commit counts as a heartbeat."""
     if group.state is GroupState.DEAD:
@@ -178,12 +180,16 @@ def commit_error(
         # An administrator, or a consumer that assigns itself its partitions.
         return ErrorCode.NONE
     if generation_id < 0 and not member_id and group_instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        # Producers before KIP-447 commit for a group without being told who reads.
+        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     error = group.identity_error(member_id, group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
+    if is_transactional:
+        # A producer speaks for the member: no sign of the member's life, and no reason to wait.
+        return ErrorCode.NONE
     if group.state is GroupState.COMPLETING_REBALANCE:
         # Its generation has no assignment yet, so it can own nothing that it could commit.
         return ErrorCode.REBALANCE_IN_PROGRESS

@@ -22,13 +22,18 @@ from headrace.broker.groups.offsets import OffsetTable
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.store import (
     GroupEntry,
-    KeyValue,
     OffsetEntry,
     OffsetsLog,
     group_error,
     group_record,
     read_entry,
     restore,
+)
+from headrace.broker.internal_log import (
+    KeyValue,
+    LogEntry,
+    TransactionalRecord,
+    TransactionMarker,
 )
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.coordinator_records import GroupMetadataValue
@@ -52,10 +57,12 @@ class HostedGroup:
 class Shard:
     """One partition's groups."""
 
-    __slots__ = ("groups", "is_loading", "loaded", "partition")
+    __slots__ = ("groups", "is_loading", "loaded", "open_transactions", "partition")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
+        self.open_transactions: dict[int, set[str]] = {}
+        """Groups with pending offsets, by the id of the producer whose transaction is open."""
         self.is_loading = True
         self.loaded: Promise[int] = Promise()
         """Of the number of records read."""
@@ -131,6 +138,13 @@ class Shards:
     def is_loading(self) -> bool:
         return any(shard.is_loading for shard in self._shards.values())
 
+    def at(self, partition: int) -> Shard | None:
+        """The loaded shard of a partition; None if it is not here or not yet."""
+        if partition not in self._shards and not self._is_closed and self._log.is_local(partition):
+            self.load(partition)
+        shard = self._shards.get(partition)
+        return None if shard is None or shard.is_loading else shard
+
     def forget(self, hosted: HostedGroup) -> None:
         group_id = hosted.group.group_id
         if hosted.shard.groups.get(group_id) is hosted:
@@ -160,8 +174,15 @@ class Shards:
 
     # Writing
 
-    def append(self, shard: Shard, records: list[KeyValue]) -> Promise[int]:
-        """An error code in any case: a failing disk is told as Kafka tells it."""
+    def append(
+        self,
+        shard: Shard,
+        records: list[KeyValue],
+        producer: tuple[int, int] | None = None,
+    ) -> Promise[int]:
+        """An error code in any case: a failing disk is told as Kafka tells it.
+
+        With a producer (id and epoch) the records belong to its open transaction."""
         outcome: Promise[int] = Promise()
 
         def on_appended(appended: Promise[int]) -> None:
@@ -170,7 +191,14 @@ class Shards:
             else:
                 outcome.resolve(appended.value())
 
-        self._log.append(shard.partition, records).then(on_appended)
+        if producer is None:
+            appended = self._log.append(shard.partition, records)
+        else:
+            producer_id, producer_epoch = producer
+            appended = self._log.append(
+                shard.partition, records, producer_id=producer_id, producer_epoch=producer_epoch
+            )
+        appended.then(on_appended)
         return outcome
 
     def _save(
@@ -269,9 +297,11 @@ class Shards:
         shard: Shard,
         groups: dict[str, GroupMetadataValue],
         offsets: dict[str, OffsetTable],
+        open_transactions: dict[int, set[str]],
         record_count: int,
     ) -> None:
         now = self.now()
+        shard.open_transactions = open_transactions
         for group_id in {**groups, **offsets}:
             table = offsets.get(group_id) or OffsetTable()
             value = groups.get(group_id)
@@ -289,19 +319,15 @@ class Shards:
 class _Load:
     """One partition's reading: the last word on each key wins."""
 
-    __slots__ = ("_count", "_groups", "_offsets", "_records", "_shard", "_shards")
+    __slots__ = ("_count", "_groups", "_offsets", "_open", "_records", "_shard", "_shards")
 
-    def __init__(
-        self,
-        shards: Shards,
-        shard: Shard,
-        records: Iterator[tuple[int, bytes | None, bytes | None]],
-    ) -> None:
+    def __init__(self, shards: Shards, shard: Shard, records: Iterator[LogEntry]) -> None:
         self._shards = shards
         self._shard = shard
         self._records = records
         self._groups: dict[str, GroupMetadataValue] = {}
         self._offsets: dict[str, OffsetTable] = {}
+        self._open: dict[int, set[str]] = {}
         self._count = 0
 
     def step(self) -> None:
@@ -313,20 +339,40 @@ class _Load:
             self._shards.fail_load(self._shard, error)
             return
         if is_done:
-            self._shards.finish_load(self._shard, self._groups, self._offsets, self._count)
+            self._shards.finish_load(
+                self._shard, self._groups, self._offsets, self._open, self._count
+            )
         else:
             self._shards.call_soon(self.step)
 
     def _read_some(self) -> bool:
         for _ in range(LOAD_STEP_RECORDS_MAX):
-            record = next(self._records, None)
-            if record is None:
+            entry = next(self._records, None)
+            if entry is None:
                 return True
             self._count += 1
-            _, key, value = record
-            if key is not None:
-                self._take(key, value)
+            match entry:
+                case TransactionMarker():
+                    self._end_transaction(entry.producer_id, entry.is_commit)
+                case TransactionalRecord():
+                    self._take_pending(entry)
+                case (_, key, value) if key is not None:
+                    self._take(key, value)
         return False
+
+    def _take_pending(self, record: TransactionalRecord) -> None:
+        if record.key is None:
+            return
+        entry = read_entry(record.key, record.value)
+        if not isinstance(entry, OffsetEntry) or entry.committed is None:
+            return
+        table = self._offsets.setdefault(entry.group_id, OffsetTable())
+        table.add_pending(record.producer_id, {(entry.topic, entry.partition): entry.committed})
+        self._open.setdefault(record.producer_id, set()).add(entry.group_id)
+
+    def _end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        for group_id in self._open.pop(producer_id, ()):
+            self._offsets[group_id].end_transaction(producer_id, is_commit=is_commit)
 
     def _take(self, key: bytes, value: bytes | None) -> None:
         match read_entry(key, value):

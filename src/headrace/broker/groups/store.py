@@ -19,6 +19,7 @@ from headrace.broker.groups import member as members
 from headrace.broker.groups.group import Group, GroupState
 from headrace.broker.groups.instant import Instant
 from headrace.broker.groups.offsets import CommittedOffset
+from headrace.broker.internal_log import KeyValue, LogEntry
 from headrace.wire.kafka.coordinator_records import (
     decode_key,
     decode_value,
@@ -37,8 +38,6 @@ from headrace.wire.kafka.messages.coordinator_records import (
 
 NO_TIMESTAMP = -1
 
-KeyValue = tuple[bytes, bytes | None]
-
 
 class OffsetsLog(Protocol):
     """The topic `__consumer_offsets`, as a coordinator sees it."""
@@ -47,12 +46,21 @@ class OffsetsLog(Protocol):
         """How many partitions the topic has; 0 while it does not exist."""
         ...
 
-    def append(self, partition: int, records: list[KeyValue]) -> Promise[int]:
-        """An error code; 0 once the records are as durable as the topic demands."""
+    def append(
+        self,
+        partition: int,
+        records: list[KeyValue],
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> Promise[int]:
+        """An error code; 0 once the records are as durable as the topic demands.
+
+        With a producer, the records belong to its open transaction."""
         ...
 
-    def read(self, partition: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """(offset, key, value) of every record, oldest first."""
+    def read(self, partition: int) -> Iterator[LogEntry]:
+        """Everything, oldest first: records, and where transactions ended."""
         ...
 
     def is_local(self, partition: int) -> bool:

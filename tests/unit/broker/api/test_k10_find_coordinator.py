@@ -39,7 +39,7 @@ def test_groups_in_every_version(version: int) -> None:
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
 @pytest.mark.parametrize(
     ("key_type", "error"),
-    [(1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), (2, ErrorCode.INVALID_REQUEST), (9, 42)],
+    [(2, ErrorCode.INVALID_REQUEST), (9, 42)],
 )
 def test_other_kinds_of_key(version: int, key_type: int, error: int) -> None:
     assert _find(GroupBroker(), version, "k", key_type=key_type) == [(error, -1, "", -1)]

@@ -38,12 +38,12 @@ def test_features_are_only_what_is_served() -> None:
             (feature.name, feature.min_version_level, feature.max_version_level)
             for feature in response.finalized_features
         ]
-        assert finalized == [("metadata.version", 30, 30)]
+        assert finalized == [("metadata.version", 30, 30), ("transaction.version", 2, 2)]
         assert response.finalized_features_epoch == broker.image.last_offset
     supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
     assert supported == {
         "metadata.version": (30, 30),
-        "transaction.version": (0, 0),
+        "transaction.version": (0, 2),
         "group.version": (0, 0),
     }
 

@@ -42,14 +42,16 @@ def test_a_producer_that_recovers_gets_a_fresh_id(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_transactional_ids_are_not_served_yet(version: int) -> None:
+def test_an_empty_transactional_id_is_none(version: int) -> None:
     _, client = dialogue()
-    for name, error in (
-        ("tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        ("", ErrorCode.INVALID_REQUEST),
-    ):
-        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1000)
-        assert client.ask(request, version).error_code == error
+    request = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1000)
+    assert client.ask(request, version).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("fields", [{"producer_id": 7}, {"producer_epoch": 7}])
+def test_an_id_without_its_epoch_or_the_other_way_round(fields: dict[str, int]) -> None:
+    _, client = dialogue()
+    assert granted(client, **fields).error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "crash"])
