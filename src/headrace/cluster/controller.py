@@ -24,11 +24,10 @@ from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.cluster.announcements import Announcement, announce, announcements_of
-from headrace.cluster.decision import DecisionContext, Records
+from headrace.cluster.decision import REPLICATION_SERVED, DecisionContext, Records
 from headrace.cluster.features import SUPPORTED, decide_bootstrap
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.sessions import BrokerSessions
-from headrace.cluster.topics import REPLICATION_SERVED
 from headrace.quorum.host import Host
 from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.kafka.messages.broker_registration import (
@@ -41,7 +40,7 @@ Decision = Callable[[ClusterImage, Any, DecisionContext], tuple[Records, Any]]
 
 _DECISIONS: dict[int, tuple[str, str]] = {
     19: ("topics", "decide_create_topics"),
-    20: ("topics", "decide_delete_topics"),
+    20: ("topic_deletion", "decide_delete_topics"),
     33: ("configs", "decide_alter_configs"),
     37: ("partitions", "decide_create_partitions"),
     43: ("elections", "decide_elect_leaders"),
@@ -49,7 +48,7 @@ _DECISIONS: dict[int, tuple[str, str]] = {
     45: ("reassignments", "decide_alter_partition_reassignments"),
     46: ("reassignments", "decide_list_partition_reassignments"),
     56: ("isr", "decide_alter_partition"),
-    57: ("features", "decide_update_features"),
+    57: ("feature_updates", "decide_update_features"),
     62: ("brokers", "decide_register_broker"),
     63: ("brokers", "decide_broker_heartbeat"),
     64: ("brokers", "decide_unregister_broker"),

@@ -48,8 +48,10 @@ class SimulatedController:
         broker_ids: Sequence[int] = (1,),
         flags: dict[str, Any] | None = None,
         disk: SimulatedDisk | None = None,
+        replication: bool = True,
     ) -> None:
         self.random = Random(seed)
+        self.replication = replication
         self.config = BrokerConfig.of(flags)
         self.clock = SimulatedClock()
         self.disk = SimulatedDisk() if disk is None else disk
@@ -68,7 +70,9 @@ class SimulatedController:
             self.replica, ClusterImage, METADATA_CODEC, self.clock, self.timers
         )
         self.host.on_committed = self._on_committed
-        self.controller = Controller(self.host, self.config, self.random, replication=True)
+        self.controller = Controller(
+            self.host, self.config, self.random, replication=self.replication
+        )
         self.host.start()
         self.settle()
         for broker_id in self.broker_ids:
