@@ -148,5 +148,5 @@ HOSTED_BUGS = [
     Bug("the log's sync is not awaited", _sync_not_awaited, frozenset({"H1", "H2", "H5"}), 20),
     Bug("a vote is told unsynced", _election_state_not_synced, frozenset({"H1", "H5", "H6"}), 10),
     Bug("a snapshot is named unsynced", _snapshot_not_synced, frozenset({"H6"}), 20),
-    Bug("a snapshot of a moving state", _snapshot_of_a_moving_state, frozenset({"H1"}), 10),
+    Bug("a snapshot of a moving state", _snapshot_of_a_moving_state, frozenset({"H1"}), 30),
 ]

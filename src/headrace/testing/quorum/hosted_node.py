@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 TOPIC = "counted"
 TOPIC_ID = bytes(15) + b"\x07"
 LISTENER = "QUORUM"
+FIRST_BOOTSTRAP_ID = -2
+_HOST = "host"
 _DATA = "data"
+
+
+def listener_of(node_id: int) -> Endpoint:
+    return Endpoint(LISTENER, f"{_HOST}{node_id}", 9093)
 
 
 class Counted(NamedTuple):
@@ -118,6 +124,10 @@ class HostedNode:
         return ReplicaKey(self.node_id, self.directory_id)
 
     @property
+    def listener(self) -> Endpoint:
+        return listener_of(self.node_id)
+
+    @property
     def is_active(self) -> bool:
         return self.is_up and not self.is_paused and self.host.is_active
 
@@ -158,8 +168,8 @@ class HostedNode:
             random=self.dice,
             peers=self,
             initial_voters=self.initial_voters,
-            bootstrap_ids=self.world.voter_ids,
-            listener=Endpoint(LISTENER, f"host{self.node_id}", 9093),
+            bootstrap_ids=[FIRST_BOOTSTRAP_ID - n for n in range(len(self.world.voter_ids))],
+            listener=self.listener,
             events=EventLog(lambda _line: None, self),
             on_fatal=self._on_fatal,
         )
@@ -251,8 +261,11 @@ class HostedNode:
                 on_answer(response, refused)
 
         self.later(world.settings.request_timeout_ms, lambda: answer(None, False))
-        target = world.nodes[target_id]
-        if not target.is_up and world.network.is_refused(self.node_id, target_id):
+        target = self._target(target_id)
+        if target is None:
+            self.later(1, lambda: answer(None, False))
+            return
+        if not target.is_up and world.network.is_refused(self.node_id, target.node_id):
             self.later(1, lambda: answer(None, True))
             return
         message, incarnation = through_wire(request), self.incarnation
@@ -261,8 +274,16 @@ class HostedNode:
             self._run(incarnation, lambda: answer(response, False))
 
         world.network.send(
-            self.node_id, target_id, target.on_request, self.node_id, message, deliver_back
+            self.node_id, target.node_id, target.on_request, self.node_id, message, deliver_back
         )
+
+    def _target(self, target_id: int) -> "HostedNode | None":
+        """As sockets find it: bootstrap servers by configuration, others where the quorum says."""
+        nodes = self.world.nodes
+        if target_id <= FIRST_BOOTSTRAP_ID:
+            return nodes[self.world.voter_ids[FIRST_BOOTSTRAP_ID - target_id]]
+        endpoint = self.replica.endpoint_of(target_id)
+        return nodes[int(endpoint[0].removeprefix(_HOST))] if endpoint else None
 
     def on_request(
         self, source_id: int, request: Message, deliver_back: Callable[[Message], None]
