@@ -450,7 +450,6 @@ class Replica:
                 size_bytes=size_bytes,
             )
             self._post(SnapshotWritten(writer.snapshot_id, size_bytes, log_start_offset))
-            self.disk.sweep()
             on_done()
 
         publish(self.disk.storage, self.disk.folder, writer.snapshot_id, writer.file, on_published)

@@ -159,9 +159,7 @@ class ReplicaDisk:
             return
         log.delete_records(wanted)
         log.retain(log.clock.now_ms(), wanted)
-
-    def sweep(self) -> None:
-        self.log.sweep(self.log.clock.now_ms())
+        log.sweep(log.clock.now_ms())
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> bytes:
         """Whole batches from `offset` on: at least one, then up to `bytes_max`."""
