@@ -29,7 +29,7 @@ from headrace.base.errors import CorruptionError, HeadraceError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
-from headrace.base.storage import Storage
+from headrace.base.storage import File, Storage
 from headrace.log.partition_log import PartitionLog
 from headrace.quorum.election_state import NO_LEADER
 from headrace.quorum.endpoints import Endpoints
@@ -412,29 +412,44 @@ class Replica:
 
     # -- snapshots -----------------------------------------------------------------------------
 
-    def begin_snapshot(self, end_offset: int, last_contained_ms: int) -> SnapshotWriter | None:
-        """Of everything before `end_offset`, which is committed; None if there is one already."""
+    def next_snapshot(self, end_offset: int) -> SnapshotId | None:
+        """The id of a snapshot of everything before `end_offset`, which is committed; None if it
+        would tell nothing new."""
         node = self.node
         snapshot_id = SnapshotId(end_offset, node.log.epoch_before(end_offset))
         latest = node.snapshots.latest
-        if self._is_closed or (latest is not None and snapshot_id <= latest):
+        if self._is_closed or end_offset <= node.log.start_offset:
             return None
-        if end_offset <= node.log.start_offset:
-            return None
+        return None if latest is not None and snapshot_id <= latest else snapshot_id
+
+    def voters_at(self, end_offset: int) -> VoterSet:
+        """What a snapshot of everything before `end_offset` has to hold."""
+        return self.node.voters.at(end_offset)
+
+    def begin_snapshot(self, snapshot_id: SnapshotId, last_contained_ms: int) -> SnapshotWriter:
         self.disk.begin_segment()
         return SnapshotWriter(
             self.disk.storage,
             self.disk.folder,
             snapshot_id,
-            node.voters.at(end_offset),
+            self.voters_at(snapshot_id.end_offset),
             self._clock.now_ms(),
             last_contained_ms,
         )
 
     def finish_snapshot(self, writer: SnapshotWriter, on_done: Callable[[], None]) -> None:
+        writer.finish()
+        self._publish(writer.snapshot_id, writer.file, on_done)
+
+    def adopt_snapshot(self, snapshot_id: SnapshotId, on_done: Callable[[], None]) -> None:
+        """One that another process wrote beside the log and finished."""
+        self.disk.begin_segment()
+        self._publish(snapshot_id, self.disk.open_written(snapshot_id), on_done)
+
+    def _publish(self, snapshot_id: SnapshotId, file: File, on_done: Callable[[], None]) -> None:
         """Sync it and give it its name; then the log may start where the one before ends, so that
         a follower that lags a little needs no snapshot."""
-        size_bytes = writer.finish()
+        size_bytes = file.size()
         latest = self.node.snapshots.latest
         log_start_offset = latest.end_offset if latest is not None else 0
 
@@ -446,13 +461,13 @@ class Replica:
                 return
             self._log.info(
                 "quorum_snapshot_written",
-                end_offset=writer.snapshot_id.end_offset,
+                end_offset=snapshot_id.end_offset,
                 size_bytes=size_bytes,
             )
-            self._post(SnapshotWritten(writer.snapshot_id, size_bytes, log_start_offset))
+            self._post(SnapshotWritten(snapshot_id, size_bytes, log_start_offset))
             on_done()
 
-        publish(self.disk.storage, self.disk.folder, writer.snapshot_id, writer.file, on_published)
+        publish(self.disk.storage, self.disk.folder, snapshot_id, file, on_published)
 
     def _keep_chunk(self, chunk: SnapshotChunk) -> None:
         self.disk.write_chunk(chunk)

@@ -115,14 +115,14 @@ def _snapshot_of_a_moving_state() -> list[Patch]:
     """The state goes on while its snapshot is being written."""
     original = Snapshotting.begin
 
-    def begin(self: Snapshotting, state: Any) -> bool:
+    def begin(self: Snapshotting, state: Any, end_offset: int) -> bool:
         class Moving:
             last_offset = state.last_offset
 
             def copy(self) -> Any:
                 return state
 
-        return original(self, Moving())  # type: ignore[arg-type]
+        return original(self, Moving(), end_offset)  # type: ignore[arg-type]
 
     return [(Snapshotting, "begin", begin)]
 

@@ -8,7 +8,7 @@ A paused process does nothing; what should have happened to it happens when it g
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.base.errors import ProtocolError, StorageError
 from headrace.base.events import EventLog
@@ -117,7 +117,7 @@ class HostedNode:
         self._syncs_scheduled = 0
         self._held: list[tuple[int, Callable[[], None]]] = []
         self.replica: Replica
-        self.host: Host[Counter]
+        self.host: Host[Any]
 
     @property
     def key(self) -> ReplicaKey:
@@ -173,12 +173,16 @@ class HostedNode:
             events=EventLog(lambda _line: None, self),
             on_fatal=self._on_fatal,
         )
-        policy = SnapshotPolicy(bytes_between=self.world.snapshot_bytes)
-        self.host = Host(self.replica, Counter, CODEC, self, self, policy)
-        self.host.on_committed = self._on_committed
+        self.host = self.make_host(SnapshotPolicy(bytes_between=self.world.snapshot_bytes))
         self.host.on_installed = self.world.on_installed
         self.host.start()
         self.schedule_syncs()
+
+    def make_host(self, policy: SnapshotPolicy) -> Host[Any]:
+        """Over the replica; a simulation of another state machine makes its own."""
+        host = Host(self.replica, Counter, CODEC, self, self, policy)
+        host.on_committed = self._on_committed
+        return host
 
     def stop(self, *, power_cut: bool) -> None:
         self.is_up = False

@@ -48,6 +48,8 @@ class HostedOutcome:
 
 
 class HostedWorld:
+    node_type: type[HostedNode] = HostedNode
+
     def __init__(
         self,
         seed: int,
@@ -90,7 +92,7 @@ class HostedWorld:
         self.voter_ids = tuple(ids[:voter_count])
         voters = VoterSet(_voter(id_) for id_ in self.voter_ids)
         self.nodes = {
-            id_: HostedNode(
+            id_: self.node_type(
                 self, id_, _directory_id(id_), voters if id_ <= voter_count else VoterSet()
             )
             for id_ in ids
