@@ -64,9 +64,8 @@ class Partitions:
         self._unsettled: list[Partition] = []
         """Made since the last sync: nothing is written to them yet."""
         self._damage = Damage()
-        self.incarnation_id: bytes | None = None
-        """What this process registers with. Until its registration is seen, all that is followed
-        is history; where nobody has set it, what is followed first is the history."""
+        self.comes_in_pieces = False
+        """History, up to `on_caught_up`. Else what is followed first is all of it."""
         self._has_loaded = False
         self.storage_error_count = 0
         for directory in self._homes.directories:
@@ -159,16 +158,16 @@ class Partitions:
             self._reconfigure(image, name)
         self._settle_safely()
         self._damage.tell(self._log)
-        if not self._has_loaded and self._is_registered(image):
-            self._has_loaded = True
-            self._homes.on_loaded()
+        if not self.comes_in_pieces:
+            self.on_caught_up()
         return gone
 
-    def _is_registered(self, image: ClusterImage) -> bool:
-        if self.incarnation_id is None:
-            return True
-        registered = image.brokers.get(self._node_id)
-        return registered is not None and registered.incarnation_id == self.incarnation_id
+    def on_caught_up(self) -> None:
+        """History was followed to its present end: whatever comes now is new, and can't have
+        been in a directory that is lost."""
+        if not self._has_loaded:
+            self._has_loaded = True
+            self._homes.on_loaded()
 
     def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self._configs.of(image, topic.name)
