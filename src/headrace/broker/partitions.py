@@ -50,7 +50,10 @@ class Partitions:
         config: BrokerConfig,
         clock: Clock,
         log: EventLog,
+        *,
+        comes_in_pieces: bool = False,
     ) -> None:
+        """History, that is: in pieces up to `on_caught_up`, else all of it is followed first."""
         self._node_id = node_id
         self._homes = Homes(directories)
         self._configs = TopicConfigs(config)
@@ -64,8 +67,7 @@ class Partitions:
         self._unsettled: list[Partition] = []
         """Made since the last sync: nothing is written to them yet."""
         self._damage = Damage()
-        self.comes_in_pieces = False
-        """History, up to `on_caught_up`. Else what is followed first is all of it."""
+        self._comes_in_pieces = comes_in_pieces
         self._has_loaded = False
         self.storage_error_count = 0
         for directory in self._homes.directories:
@@ -158,7 +160,7 @@ class Partitions:
             self._reconfigure(image, name)
         self._settle_safely()
         self._damage.tell(self._log)
-        if not self.comes_in_pieces:
+        if not self._comes_in_pieces:
             self.on_caught_up()
         return gone
 

@@ -383,7 +383,7 @@ class Followed:
         self.directory: LogDirectory = broker.node.directories[0]
         self.node_id = broker.broker.node_id
         self.partitions._has_loaded = False
-        self.partitions.comes_in_pieces = True
+        self.partitions._comes_in_pieces = True
 
     def follow(self, *records: Any) -> None:
         for record in records:
