@@ -120,7 +120,7 @@ class Host(Generic[S]):
 
     def start(self) -> None:
         """Load the newest snapshot into `committed`, then start the replica."""
-        latest = self.replica.latest_snapshot
+        latest = self.replica.snapshots.latest
         if latest is not None and latest.end_offset > 0:
             self._load_snapshot(latest)
         self.replica.start()
@@ -338,7 +338,7 @@ class Host(Generic[S]):
 
     def _replay_snapshot(self, snapshot_id: SnapshotId) -> list[Any]:
         records: list[Any] = []
-        for header, batch in self.replica.read_snapshot(snapshot_id):
+        for header, batch in self.replica.snapshots.read(snapshot_id):
             records += self._replay_batch(header, batch)
         self._applied_end = snapshot_id.end_offset
         self.committed.last_offset = snapshot_id.end_offset - 1
@@ -348,7 +348,7 @@ class Host(Generic[S]):
         """The one state is ahead of what is committed, and nothing is ever undone in it."""
         end_offset, self._applied_end = self._applied_end, 0
         self.committed = self._new_state()
-        latest = self.replica.latest_snapshot
+        latest = self.replica.snapshots.latest
         if latest is not None and latest.end_offset > 0:
             self._replay_snapshot(latest)
         self._replay_log(end_offset)

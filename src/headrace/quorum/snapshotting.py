@@ -67,23 +67,23 @@ class Snapshotting:
 
     def begin(self, state: State, end_offset: int) -> bool:
         """Snapshot now, unless one is being made or there is nothing new."""
-        snapshot_id = self._replica.next_snapshot(end_offset)
+        snapshot_id = self._replica.snapshots.next(end_offset)
         if self._is_under_way or snapshot_id is None:
             return False
         self._is_under_way = True
         self._bytes_since = 0
         self._last_ms = self._clock.monotonic_ms()
         if self.write_elsewhere is not None:
-            self.write_elsewhere(snapshot_id, self._replica.voters_at(end_offset))
+            self.write_elsewhere(snapshot_id, self._replica.snapshots.voters_at(end_offset))
             return True
-        writer = self._replica.begin_snapshot(snapshot_id, self._clock.now_ms())
+        writer = self._replica.snapshots.begin(snapshot_id, self._clock.now_ms())
         frozen = state.copy()
         self._timers.call_soon(lambda: self._write_slice(writer, frozen.to_records()))
         return True
 
     def adopt(self, snapshot_id: SnapshotId) -> None:
         if not self._replica.is_closed:
-            self._replica.adopt_snapshot(snapshot_id, self._on_finished)
+            self._replica.snapshots.adopt(snapshot_id, self._on_finished)
 
     def _write_slice(self, writer: SnapshotWriter, records: Iterator[Any]) -> None:
         if self._replica.is_closed:
@@ -93,7 +93,7 @@ class Snapshotting:
             values = [encode(record) for record in islice(records, SLICE_RECORDS_MAX)]
             writer.append(values)
             if len(values) < SLICE_RECORDS_MAX:
-                self._replica.finish_snapshot(writer, self._on_finished)
+                self._replica.snapshots.finish(writer, self._on_finished)
                 return
         except Exception as error:
             # A state that can't be written is a bug, a disk that refuses is not to be trusted.

@@ -526,7 +526,7 @@ def test_a_state_without_a_copy_is_one_object_and_snapshots_come_from_elsewhere(
     writer.finish()
     rig.host.adopt_snapshot(snapshot_id)
     rig.settle()
-    assert rig.replica.latest_snapshot == snapshot_id
+    assert rig.replica.snapshots.latest == snapshot_id
     words = rig.host.committed.words
     rig.disk.kill()
     rig.open()

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
-from headrace.quorum import replica as driver
+from headrace.quorum import replica_snapshots, snapshotting
 from headrace.quorum.election_state import ElectionState
 from headrace.quorum.host import Host
 from headrace.quorum.quorum_state_file import QUORUM_STATE, encode_quorum_state
@@ -108,7 +108,7 @@ def _snapshot_not_synced() -> list[Patch]:
         storage.sync_directory(folder)
         on_done(None)
 
-    return [(driver, "publish", publish)]
+    return [(replica_snapshots, "publish", publish)]
 
 
 def _snapshot_of_a_moving_state() -> list[Patch]:
@@ -124,7 +124,8 @@ def _snapshot_of_a_moving_state() -> list[Patch]:
 
         return original(self, Moving(), end_offset)  # type: ignore[arg-type]
 
-    return [(Snapshotting, "begin", begin)]
+    # Small slices, so that there is time to move.
+    return [(Snapshotting, "begin", begin), (snapshotting, "SLICE_RECORDS_MAX", 5)]
 
 
 def _commits_from_memory() -> list[Patch]:

@@ -97,6 +97,7 @@ class HostedWorld:
             )
             for id_ in ids
         }
+        self.keeps_copy = dice.random() < 0.7
         self._fault_pause_ms = dice.choice((100, 300, 1_000))
         self._client_pause_ms = dice.choice((5, 20, 60))
 
@@ -180,7 +181,8 @@ class HostedWorld:
         if not self.run_until(is_at_rest, RECOVERY_MS_MAX):
             values = {id_: node.host.committed.value for id_, node in self.nodes.items()}
             raise Violation("L", f"no agreement: {values} of {len(self.checks.history)}")
-        self.checks.check_end([node.host.committed for node in self.nodes.values()])
+        states = [node.host.committed.decision_ids for node in self.nodes.values()]
+        self.checks.check_end(states)
 
     def on_stopped(self, node: HostedNode) -> None:
         self.checks.lost_count += len(self._open.pop(node.node_id, ()))
