@@ -408,6 +408,10 @@ class Partitions:
     def in_service(self) -> Iterable[Partition]:
         return [partition for partition in self.all() if not partition.error]
 
+    def in_use(self) -> list[Partition]:
+        """Those in service that have a folder."""
+        return [partition for partition, _ in self._kept_up()]
+
     def _kept_up(self) -> list[tuple[Partition, PartitionLog]]:
         return [(partition, log) for partition, log in self._made.items() if not partition.error]
 
