@@ -300,7 +300,8 @@ def test_many_small_topics_are_spread_as_evenly_as_one_large() -> None:
 
 
 def fenced(cluster: SimulatedController, broker_id: int) -> None:
-    cluster.ask(BrokerHeartbeatRequest(broker_id=broker_id, want_fence=True))
+    epoch = cluster.image.brokers[broker_id].broker_epoch
+    cluster.ask(BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, want_fence=True))
     assert cluster.image.brokers[broker_id].fenced
 
 
