@@ -50,10 +50,7 @@ class Partitions:
         config: BrokerConfig,
         clock: Clock,
         log: EventLog,
-        *,
-        comes_in_pieces: bool = False,
     ) -> None:
-        """History, that is: in pieces up to `on_caught_up`, else all of it is followed first."""
         self._node_id = node_id
         self._homes = Homes(directories)
         self._configs = TopicConfigs(config)
@@ -67,8 +64,8 @@ class Partitions:
         self._unsettled: list[Partition] = []
         """Made since the last sync: nothing is written to them yet."""
         self._damage = Damage()
-        self._comes_in_pieces = comes_in_pieces
-        self._has_loaded = False
+        self._has_caught_up = False
+        """Until `on_caught_up` all that is followed is history, which comes in pieces."""
         self.storage_error_count = 0
         for directory in self._homes.directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
@@ -160,16 +157,14 @@ class Partitions:
             self._reconfigure(image, name)
         self._settle_safely()
         self._damage.tell(self._log)
-        if not self._comes_in_pieces:
-            self.on_caught_up()
         return gone
 
     def on_caught_up(self) -> None:
         """History was followed to its present end: whatever comes now is new, and can't have
         been in a directory that is lost."""
-        if not self._has_loaded:
-            self._has_loaded = True
-            self._homes.on_loaded()
+        if not self._has_caught_up:
+            self._has_caught_up = True
+            self._homes.on_caught_up()
 
     def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self._configs.of(image, topic.name)
@@ -210,7 +205,7 @@ class Partitions:
         registered = image.brokers.get(self._node_id)
         if registered is None:
             return
-        if self._has_loaded:
+        if self._has_caught_up:
             return
         self._homes.on_registered(registered.log_dirs)
         if not self._homes.lost:
@@ -240,7 +235,7 @@ class Partitions:
             return
         if directory is None:
             assigned = described.directory_of(self._node_id)
-            if not self._has_loaded and self._homes.may_be_lost(assigned):
+            if not self._has_caught_up and self._homes.may_be_lost(assigned):
                 self._damage.add_missed(topic.name, topic.topic_id, index)
                 return
             directory = self._homes.choose(assigned)

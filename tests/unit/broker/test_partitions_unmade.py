@@ -382,8 +382,7 @@ class Followed:
         self.broker = broker
         self.directory: LogDirectory = broker.node.directories[0]
         self.node_id = broker.broker.node_id
-        self.partitions._has_loaded = False
-        self.partitions._comes_in_pieces = True
+        self.partitions._has_caught_up = False
 
     def follow(self, *records: Any) -> None:
         for record in records:
