@@ -14,13 +14,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from bench.servers import CLUSTER_ID, JVM_FLAGS, STOP_TIMEOUT_S, await_port, free_port, kafka_jars
+
+from headrace.node.local_control import command
+from headrace.node.local_files import Layout
 
 Address = tuple[str, int]
 
@@ -119,20 +121,8 @@ class HeadraceCluster:
         self._run("node", "stop", member.name)
 
     def start_member(self, member: Member) -> None:
-        command = [sys.executable, "-m", "headrace", "node", "start", member.name]
-        subprocess.Popen(
-            [*command, "--data", str(self.data)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        before = member.pid
-        deadline_s = time.monotonic() + UP_TIMEOUT_S
-        while time.monotonic() < deadline_s:
-            (now,) = [each.pid for each in self.members() if each.name == member.name]
-            if now is not None and now != before:
-                return
-            time.sleep(0.005)
-        raise SystemExit(f"{member.name} did not start")
+        # Not by the command: its own start would be in the figure.
+        command(Layout(self.data), "start", node=member.name)
 
 
 class KafkaCluster:

@@ -43,6 +43,8 @@ Figures = dict[str, float]
 CREATE_TOPICS_V = 7
 ALTER_CONFIGS_V = 1
 METADATA_V = 12
+METADATA_FIRST_V = 9
+"""Looks different on the wire: nothing of it is encoded when it is asked for first."""
 DESCRIBE_QUORUM_V = 2
 TOPIC_RESOURCE = 2
 WAIT_S = 60.0
@@ -237,6 +239,9 @@ async def answers(cluster: Cluster, scale: Scale) -> Figures:
     little = MetadataRequest(
         topics=[MetadataRequestTopic(name="many-0")], allow_auto_topic_creation=False
     )
+    asked_s = time.monotonic()
+    await big.frame(everything, METADATA_FIRST_V)
+    first_s = time.monotonic() - asked_s
     took: list[float] = []
     size = 0
     for _ in range(max(3, scale.answers // 4)):
@@ -262,7 +267,7 @@ async def answers(cluster: Cluster, scale: Scale) -> Figures:
     small.close()
     return {
         "answer_bytes": float(size),
-        "answer_first_ms": took[0] * 1000,
+        "answer_first_ms": first_s * 1000,
         "answer_p50_ms": percentile(took, 0.5) * 1000,
         "beside_p99_ms": percentile(beside, 0.99) * 1000,
     }

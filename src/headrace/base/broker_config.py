@@ -16,19 +16,30 @@ from headrace.base.config import ConfigError, ConfigKey, UpdateMode
 from headrace.base.config_sources import Resolved, Source, resolve
 from headrace.base.topic_config import TopicConfig
 
-__all__ = ["BROKER_CONFIG", "BrokerConfig", "parse_listener", "validate_dynamic"]
+__all__ = [
+    "BROKER_CONFIG",
+    "BrokerConfig",
+    "parse_address",
+    "parse_listener",
+    "parse_voter",
+    "validate_dynamic",
+]
+
+BROKER_ROLE, CONTROLLER_ROLE = "broker", "controller"
 
 
 class BrokerConfig:
     """`config["log.segment.bytes"]` is the typed value in force."""
 
-    __slots__ = ("_dynamic_broker", "_dynamic_cluster", "_static", "values")
+    __slots__ = ("_dynamic_broker", "_dynamic_cluster", "_given", "_static", "values")
 
     def __init__(self, static: Resolved) -> None:
         self._static = static
         self._dynamic_cluster: dict[str, Any] = {}
         self._dynamic_broker: dict[str, Any] = {}
+        self._given: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
         self.values: dict[str, Any] = dict(static.values)
+        """Replaced, never changed: who derives something from it may keep that as long."""
         _check_together(self.values)
 
     @classmethod
@@ -72,6 +83,9 @@ class BrokerConfig:
         The values were accepted before they were written; a key that this version does not
         know or does not let change is left alone.
         """
+        if self._given == (cluster, broker):
+            return set()
+        self._given = (dict(cluster), dict(broker))
         self._dynamic_cluster = _dynamic_values(cluster)
         self._dynamic_broker = _dynamic_values(broker)
         before = self.values
@@ -116,6 +130,44 @@ class BrokerConfig:
         return tuple(parse_listener("advertised.listeners", text) for text in texts)
 
     @property
+    def roles(self) -> frozenset[str]:
+        return frozenset(self.values["process.roles"])
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER_ROLE in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER_ROLE in self.roles
+
+    @property
+    def controller_listener_name(self) -> str:
+        """The one that controllers use among themselves: the first, as with Kafka."""
+        return str(self.values["controller.listener.names"][0]).upper()
+
+    @property
+    def broker_listeners(self) -> tuple[tuple[str, str, int], ...]:
+        """Those for clients."""
+        controllers = _controller_listener_names(self.values)
+        return tuple(each for each in self.listeners if each[0] not in controllers)
+
+    @property
+    def controller_listeners(self) -> tuple[tuple[str, str, int], ...]:
+        controllers = _controller_listener_names(self.values)
+        return tuple(each for each in self.listeners if each[0] in controllers)
+
+    @property
+    def quorum_voters(self) -> tuple[tuple[int, str, int], ...]:
+        """(id, host, port) of a fixed quorum; empty where it is not fixed."""
+        return tuple(parse_voter(text) for text in self.values["controller.quorum.voters"])
+
+    @property
+    def quorum_bootstrap_servers(self) -> tuple[tuple[str, int], ...]:
+        key = "controller.quorum.bootstrap.servers"
+        return tuple(parse_address(key, text) for text in self.values[key])
+
+    @property
     def log_dirs(self) -> tuple[str, ...]:
         return tuple(self.values["log.dirs"] or self.values["log.dir"] or ())
 
@@ -152,6 +204,23 @@ def parse_listener(key: str, text: str) -> tuple[str, str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     return name.upper(), host, int(port)
+
+
+def parse_address(key: str, text: str) -> tuple[str, int]:
+    """`host:port`, with IPv6 hosts in brackets."""
+    _, host, port = parse_listener(key, f"ANY://{text.strip()}")
+    if not host or not port:
+        raise ConfigError(key, f"Invalid value {text} for configuration {key}: not host:port")
+    return host, port
+
+
+def parse_voter(text: str) -> tuple[int, str, int]:
+    """`id@host:port`."""
+    key = "controller.quorum.voters"
+    node_id, mark, address = text.strip().partition("@")
+    if not mark or not (node_id.isascii() and node_id.isdigit()):
+        raise ConfigError(key, f"Invalid value {text} for configuration {key}: not id@host:port")
+    return int(node_id), *parse_address(key, address)
 
 
 def validate_dynamic(name: str, text: str | None, *, per_broker: bool) -> ConfigKey:
@@ -200,6 +269,7 @@ def _check_together(values: Mapping[str, Any]) -> None:
             raise ConfigError(
                 "advertised.listeners", f"clients can't connect to {text}: give a host they know"
             )
+    _check_roles(values, names)
     if values["group.min.session.timeout.ms"] > values["group.max.session.timeout.ms"]:
         raise ConfigError(
             "group.min.session.timeout.ms", "must not be above group.max.session.timeout.ms"
@@ -207,4 +277,45 @@ def _check_together(values: Mapping[str, Any]) -> None:
     if values["broker.heartbeat.interval.ms"] * 2 > values["broker.session.timeout.ms"]:
         raise ConfigError(
             "broker.heartbeat.interval.ms", "must be at most half of broker.session.timeout.ms"
+        )
+
+
+def _controller_listener_names(values: Mapping[str, Any]) -> set[str]:
+    return {str(name).upper() for name in values["controller.listener.names"]}
+
+
+def _check_roles(values: Mapping[str, Any], names: list[str]) -> None:
+    """Kafka's rules for who listens where and who finds the quorum how."""
+    roles = set(values["process.roles"])
+    if not values["controller.listener.names"]:
+        raise ConfigError("controller.listener.names", "must name the controllers' listener")
+    controllers = _controller_listener_names(values)
+    voters = [parse_voter(text) for text in values["controller.quorum.voters"]]
+    servers = values["controller.quorum.bootstrap.servers"]
+    for text in servers:
+        parse_address("controller.quorum.bootstrap.servers", text)
+    if len({voter[0] for voter in voters}) != len(voters):
+        raise ConfigError("controller.quorum.voters", "each voter has an id of its own")
+    if roles == {BROKER_ROLE}:
+        if controllers.intersection(names):
+            raise ConfigError(
+                "listeners", "a node that is only a broker has no controller listener"
+            )
+        if not voters and not servers:
+            raise ConfigError(
+                "controller.quorum.bootstrap.servers",
+                "a node that is only a broker must be told where the controllers are",
+            )
+    if roles == {CONTROLLER_ROLE} and set(names) - controllers:
+        raise ConfigError(
+            "listeners",
+            "a node that is only a controller listens on "
+            f"{', '.join(sorted(controllers))} alone, such as CONTROLLER://127.0.0.1:9093",
+        )
+    if BROKER_ROLE in roles and not set(names) - controllers:
+        raise ConfigError("listeners", "a broker needs a listener for its clients")
+    if CONTROLLER_ROLE in roles and (voters or servers) and not controllers.intersection(names):
+        raise ConfigError(
+            "listeners",
+            f"a controller of a quorum listens on one of {', '.join(sorted(controllers))}",
         )

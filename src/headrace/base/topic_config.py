@@ -187,8 +187,7 @@ TOPIC_CONFIG = ConfigDef("topic", (
          Range(1), "log.roll.ms", "log.roll.hours"),
     _key("unclean.leader.election.enable", _B, False,
          "Let a replica that is not in sync become leader when no other is left; loses records.",
-         None, "unclean.leader.election.enable",
-         awaits="replication"),
+         None, "unclean.leader.election.enable"),
 ))
 # fmt: on
 

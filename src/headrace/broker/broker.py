@@ -1,13 +1,14 @@
 """The broker: what handlers reach for. It ties rooms together and decides nothing itself.
 
-Owns: the committed metadata image, the staged appends of the current read, who waits.
+Owns: the staged appends of the current read, who waits, what follows from committed metadata.
 Must not know: sockets, loops, processes (the node's).
 
-The image is fed with committed metadata records only (`on_committed`), from whichever
-controller there is; changes go to `controller` as Kafka requests and come back as records.
+The image is the quorum's committed state, which others change and this only reads; it tells
+`on_committed` what was new. Changes go to `controller`, here or elsewhere, as Kafka requests and
+come back as records.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from headrace.base.broker_config import BrokerConfig
@@ -31,15 +32,24 @@ from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.peers import LocalPeers
 from headrace.broker.transactions.store import PartitionStateLog
 from headrace.broker.transactions.verification import LocalVerifier, Verifier
+from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import ClusterImage
-from headrace.wire.kafka.messages.metadata_records import TopicRecord
+from headrace.wire.kafka.messages.metadata_records import RemoveTopicRecord, TopicRecord
 
 
 class ControllerClient(Protocol):
     """The controller, here or elsewhere: Kafka requests in, their responses out."""
 
     def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]: ...
+
+
+class _WaitingForImage:
+    __slots__ = ("is_reached", "promise")
+
+    def __init__(self, is_reached: Callable[[ClusterImage], bool]) -> None:
+        self.is_reached = is_reached
+        self.promise: Promise[bool] = Promise()
 
 
 class Broker:
@@ -57,6 +67,7 @@ class Broker:
         partitions: Partitions,
         controller: ControllerClient,
         advertised: dict[str, tuple[str, int]],
+        image: ClusterImage,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -68,17 +79,25 @@ class Broker:
         self.log = log
         self.partitions = partitions
         self.controller = controller
-        self.image = ClusterImage()
+        self.image = image
         self.encoded_topics = EncodedTopics()
         self.metrics = BrokerMetrics()
         self.principal = ANONYMOUS
         self.stopping = False
         self.staged: list[Partition] = []
+        self._topics_before: set[bytes] = set()
+        """Of an image that was replaced: those that the new one lacks were deleted meanwhile."""
+        self._waiting_for_image: list[_WaitingForImage] = []
         self.waiting_fetches: set[Fetch] = set()
         self.fetch_sessions = FetchSessions(
             random, int(config["max.incremental.fetch.session.cache.slots"])
         )
-        self.producer_ids = ProducerIds(controller, node_id, self.principal)
+        self.broker_epoch = ANY_EPOCH
+        self.is_serving = False
+        """True from the moment when clients are let in: what was followed before is history."""
+        self.producer_ids = ProducerIds(
+            controller, node_id, self.principal, lambda: self.broker_epoch
+        )
         self.offsets_log = PartitionOffsetsLog(self)
         self.groups = GroupCoordinator(
             config, self.offsets_log, clock, timers, random, lambda: self.image
@@ -105,6 +124,11 @@ class Broker:
         """Where clients of that listener reach this broker."""
         return self._advertised[listener_name]
 
+    @property
+    def listeners(self) -> dict[str, tuple[str, int]]:
+        """What clients of each listener are told to connect to."""
+        return dict(self._advertised)
+
     # -- appends -----------------------------------------------------------------------
 
     def commit_staged(self) -> None:
@@ -122,14 +146,14 @@ class Broker:
 
     # -- metadata ----------------------------------------------------------------------
 
-    def on_committed(self, records: Sequence[Any], last_offset: int) -> None:
-        """Metadata records that will never be taken back, in order."""
-        for record in records:
-            self.image.replay(record)
-        is_history = self.image.last_offset < 0
-        self.image.last_offset = last_offset
+    def on_committed(self, records: Sequence[Any]) -> None:
+        """Metadata records that will never be taken back, in order; the image has them already."""
+        if self._topics_before:
+            vanished = self._topics_before.difference(self.image.topics_by_id)
+            self._topics_before = set()
+            records = [*(RemoveTopicRecord(topic_id=each) for each in vanished), *records]
         gone = self.partitions.follow(self.image, records)
-        if not is_history:
+        if self.is_serving:
             self._tell_of_topics(records, gone)
         if gone:
             self.groups.on_topics_deleted(sorted(gone))
@@ -137,6 +161,42 @@ class Broker:
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
+        if self._waiting_for_image:
+            self._wake_waiting()
+
+    def on_image_replaced(self, image: ClusterImage) -> None:
+        """The image is another object, loaded from a snapshot; all of it is told next."""
+        self._topics_before = set(self.image.topics_by_id)
+        self.image = image
+
+    def when_image(
+        self, is_reached: Callable[[ClusterImage], bool], timeout_ms: int
+    ) -> Promise[bool]:
+        """Resolved once the committed metadata is so, or with False when time is up.
+
+        What another node's controller has decided is committed when it answers, and on its way
+        here: a client that is told of it should find it at the broker that told it.
+        """
+        if is_reached(self.image):
+            return Promise.resolved(True)
+        waiting = _WaitingForImage(is_reached)
+        self._waiting_for_image.append(waiting)
+
+        def give_up() -> None:
+            if not waiting.promise.settled:
+                self._waiting_for_image.remove(waiting)
+                waiting.promise.resolve(False)
+
+        self.timers.call_later(timeout_ms, give_up)
+        return waiting.promise
+
+    def _wake_waiting(self) -> None:
+        waiting, self._waiting_for_image = self._waiting_for_image, []
+        for each in waiting:
+            if each.is_reached(self.image):
+                each.promise.resolve(True)
+            else:
+                self._waiting_for_image.append(each)
 
     def _tell_of_topics(self, records: Sequence[Any], gone: set[str]) -> None:
         for record in records:

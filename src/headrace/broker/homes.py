@@ -54,7 +54,7 @@ class Homes:
     def _add_lost(self, directory_ids: Iterable[bytes]) -> None:
         self.lost |= set(directory_ids) - set(self.directory_ids)
 
-    def on_loaded(self) -> None:
+    def on_caught_up(self) -> None:
         """The whole history was followed: what nobody missed is not lost but given up."""
         if not self._has_missed:
             self.lost = set()

@@ -90,8 +90,8 @@ class BrokerLifecycle:
         self._offline_log_dirs = offline_log_dirs
         self._clock = clock
         self._timers = timers
-        self._random = random
         self._events = events
+        self.incarnation_id = random.randbytes(16)
         self.state = State.STARTING
         self.broker_epoch = NO_EPOCH
         self.is_fenced = True
@@ -113,7 +113,7 @@ class BrokerLifecycle:
 
     def start(self, registration: BrokerRegistrationRequest) -> Promise[int]:
         """Register this incarnation, catch up, be unfenced."""
-        registration.incarnation_id = self._random.randbytes(16)
+        registration.incarnation_id = self.incarnation_id
         self._registration = registration
         self._deadline_ms = self._clock.monotonic_ms() + self._settings.registration_timeout_ms
         self._register()

@@ -7,17 +7,9 @@ from collections import Counter
 
 
 class BrokerMetrics:
-    __slots__ = (
-        "handler_failures",
-        "loop_stall_ms_max",
-        "loop_stalls",
-        "requests",
-    )
+    __slots__ = ("handler_failures", "requests")
 
     def __init__(self) -> None:
         self.requests: Counter[int] = Counter()
         """By API key."""
         self.handler_failures = 0
-        self.loop_stalls = 0
-        """Times that the loop was held up for more than 100 ms."""
-        self.loop_stall_ms_max = 0

@@ -72,10 +72,8 @@ class Partitions:
         self._unsettled: list[Partition] = []
         """Made since the last sync: nothing is written to them yet."""
         self._damage = Damage()
-        self.incarnation_id: bytes | None = None
-        """What this process registers with. Until its registration is seen, all that is followed
-        is history; where nobody has set it, what is followed first is the history."""
-        self._has_loaded = False
+        self._has_caught_up = False
+        """Until `on_caught_up` all that is followed is history, which comes in pieces."""
         self.roles: Roles | None = None
         """Told of every partition that is new, changed or gone."""
         self.storage_error_count = 0
@@ -169,16 +167,14 @@ class Partitions:
             self._reconfigure(image, name)
         self._settle_safely()
         self._damage.tell(self._log)
-        if not self._has_loaded and self._is_registered(image):
-            self._has_loaded = True
-            self._homes.on_loaded()
         return gone
 
-    def _is_registered(self, image: ClusterImage) -> bool:
-        if self.incarnation_id is None:
-            return True
-        registered = image.brokers.get(self._node_id)
-        return registered is not None and registered.incarnation_id == self.incarnation_id
+    def on_caught_up(self) -> None:
+        """History was followed to its present end: whatever comes now is new, and can't have
+        been in a directory that is lost."""
+        if not self._has_caught_up:
+            self._has_caught_up = True
+            self._homes.on_caught_up()
 
     def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self._configs.of(image, topic.name)
@@ -223,7 +219,7 @@ class Partitions:
         registered = image.brokers.get(self._node_id)
         if registered is None:
             return
-        if self._has_loaded:
+        if self._has_caught_up:
             return
         self._homes.on_registered(registered.log_dirs)
         if not self._homes.lost:
@@ -255,7 +251,7 @@ class Partitions:
             return None
         if directory is None:
             assigned = described.directory_of(self._node_id)
-            if not self._has_loaded and self._homes.may_be_lost(assigned):
+            if not self._has_caught_up and self._homes.may_be_lost(assigned):
                 self._damage.add_missed(topic.name, topic.topic_id, index)
                 return None
             directory = self._homes.choose(assigned)
@@ -436,6 +432,10 @@ class Partitions:
 
     def in_service(self) -> Iterable[Partition]:
         return [partition for partition in self.all() if not partition.error]
+
+    def in_use(self) -> list[Partition]:
+        """Those in service that have a folder."""
+        return [partition for partition, _ in self._kept_up()]
 
     def _kept_up(self) -> list[tuple[Partition, PartitionLog]]:
         return [(partition, log) for partition, log in self._made.items() if not partition.error]

@@ -4,10 +4,11 @@ Invariants: an id is handed out once, ever: a block is taken from only after it 
 the metadata log, and what is left of it dies with the process.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from headrace.base.promise import Promise
-from headrace.cluster.brokers import ANY_EPOCH
+from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.wire.kafka.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -21,8 +22,15 @@ class Controller(Protocol):
 
 
 class ProducerIds:
-    def __init__(self, controller: Controller, node_id: int, principal: str) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        node_id: int,
+        principal: str,
+        broker_epoch: Callable[[], int] = lambda: ANY_EPOCH,
+    ) -> None:
         self._controller = controller
+        self._broker_epoch = broker_epoch
         self._node_id = node_id
         self._principal = principal
         self._next = 0
@@ -46,7 +54,9 @@ class ProducerIds:
         return taken
 
     def _ask(self) -> None:
-        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=ANY_EPOCH)
+        request = AllocateProducerIdsRequest(
+            broker_id=self._node_id, broker_epoch=self._broker_epoch()
+        )
         self._controller.handle(request, 0, self._principal).then(self._on_block)
 
     def _on_block(self, settled: Promise[Any]) -> None:

@@ -49,10 +49,20 @@ def register(app: typer.Typer) -> None:
 def up(
     data: ClusterData = DEFAULT_DATA,
     brokers: Annotated[int, typer.Option("--brokers", metavar="N", help="How many.")] = 1,
+    controllers: Annotated[
+        int,
+        typer.Option(
+            "--controllers",
+            metavar="N",
+            help="Controllers of their own; 0: the first brokers, three at most, are controllers.",
+        ),
+    ] = 0,
     ports: Annotated[
         int | None,
         typer.Option(
-            "--ports", metavar="BASE", help="Brokers at BASE, BASE+1, …  Default: free ports."
+            "--ports",
+            metavar="BASE",
+            help="Brokers at BASE, BASE+1, …, controllers at BASE+100, …  Default: free ports.",
         ),
     ] = None,
     settings: Settings = None,
@@ -74,11 +84,12 @@ def up(
     Examples:
       headrace up
       headrace up --data ./cluster --ports 19092
+      headrace up --data ./cluster --brokers 3 --controllers 3
       headrace up --data ./cluster --set log.retention.hours=24 --set num.partitions=3
       headrace up --data ./cluster --detach && headrace status --data ./cluster
     """
     parsed = parse_settings(settings)
-    options = Options(data, brokers, ports, parsed, restart=not no_restart)
+    options = Options(data, brokers, controllers, ports, parsed, restart=not no_restart)
     _refuse_early(options)
     if detach:
         _detach(options, as_json=as_json)
@@ -92,7 +103,7 @@ def _refuse_early(options: Options) -> None:
     """What is refused leaves nothing behind: a directory without a cluster is not made into one."""
     BROKER_CONFIG.parse_given(options.settings)
     if not Layout(options.directory).ports.exists():
-        plan_nodes(options.brokers, options.base_port, {}, random.Random())
+        plan_nodes(options.brokers, options.controllers, options.base_port, {}, random.Random())
 
 
 def _run_in_foreground(options: Options, *, as_json: bool) -> None:
@@ -164,7 +175,7 @@ def _detach(options: Options, *, as_json: bool) -> None:
 def _command_of(options: Options) -> list[str]:
     words = [sys.executable, "-P", "-m", "headrace", "up"]
     words += ["--data", str(Layout(options.directory).directory)]
-    words += ["--brokers", str(options.brokers)]
+    words += ["--brokers", str(options.brokers), "--controllers", str(options.controllers)]
     if options.base_port is not None:
         words += ["--ports", str(options.base_port)]
     for key, value in options.settings.items():
@@ -199,7 +210,8 @@ def _show(described: dict[str, Any], layout: Layout, *, as_json: bool) -> None:
     print_table(columns, [[node[column] for column in columns] for node in described["nodes"]])
     servers = described["bootstrap_servers"]
     print_table(("client", "try"), _examples(described, layout))
-    print(f"bootstrap servers {servers}, described in {layout.cluster}")
+    controllers = described["controllers"]
+    print(f"bootstrap servers {servers}, controllers {controllers}; see {layout.cluster}")
     sys.stdout.flush()
 
 
@@ -235,8 +247,7 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
     if holder is not None:
         nodes = _nodes_of(layout)
         for node in nodes:
-            port = int(node["listen"].rpartition(":")[2])
-            node["answers"] = node["pid"] is not None and answers(port, node["id"])
+            node["answers"] = node["pid"] is not None and node_answers(node)
     well = bool(nodes) and layout.cluster.exists() and all(node["answers"] for node in nodes)
     if as_json:
         servers = read_json(layout.cluster).get("bootstrap_servers")
@@ -246,6 +257,7 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
                 "up": well,
                 "pid": holder,
                 "bootstrap_servers": servers,
+                "controllers": read_json(layout.cluster).get("controllers"),
                 "nodes": nodes,
             }
         )
@@ -259,6 +271,12 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
         print_table(columns, [[node[column] for column in columns] for node in shown])
     if not well:
         raise typer.Exit(1)
+
+
+def node_answers(node: dict[str, Any]) -> bool:
+    """A node as the supervisor describes it: does it answer as what it is?"""
+    port = int(node["listen"].rpartition(":")[2])
+    return answers(port, node["id"], is_broker="broker" in node["role"].split(","))
 
 
 def _nodes_of(layout: Layout) -> list[dict[str, Any]]:

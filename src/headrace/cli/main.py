@@ -3,8 +3,8 @@
 Owns: the table of groups, the exit codes (0 done, 1 failed, 2 wrong usage) and the one
 place where an error becomes a sentence on stderr. Must not know: what any command does.
 
-Start-up time is a promise: only the group that is asked for is imported, and `broker`,
-whose start is measured, is parsed by argparse without typer.
+Start-up time is a promise: only the group that is asked for is imported, and `broker` and
+`controller`, whose start is measured, are parsed by argparse without typer.
 """
 
 import os
@@ -16,7 +16,7 @@ from headrace.base.errors import HeadraceError, UsageError
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
-BROKER = "broker"
+BROKER, CONTROLLER = "broker", "controller"
 
 GROUPS: dict[str, str] = {
     "up": "local",
@@ -24,6 +24,9 @@ GROUPS: dict[str, str] = {
     "down": "local",
     "node": "node",
     BROKER: "broker",
+    CONTROLLER: "broker",
+    "storage": "storage",
+    "quorum": "quorum",
     "topic": "topic",
     "produce": "produce",
     "consume": "consume",
@@ -41,10 +44,10 @@ def main() -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     try:
-        if arguments[:1] == [BROKER]:
-            from headrace.cli.broker import run_broker
+        if arguments[:1] in ([BROKER], [CONTROLLER]):
+            from headrace.cli.broker import run_node
 
-            return run_broker(arguments[1:])
+            return run_node(arguments[0], arguments[1:])
         return _run_typer(arguments)
     except UsageError as error:
         return _fail(error, WRONG_USAGE)

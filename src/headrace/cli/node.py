@@ -8,12 +8,11 @@ import typer
 
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Json, group
-from headrace.cli.local import ClusterData
+from headrace.cli.local import ClusterData, node_answers
 from headrace.cli.output import print_json, say
 from headrace.cli.target import DEFAULT_DATA
 from headrace.node.local_control import command
 from headrace.node.local_files import Layout
-from headrace.node.local_process import answers
 
 WAIT_TIMEOUT_S = 30.0
 
@@ -84,8 +83,7 @@ def _wait_for(
 
 
 def _answers(node: dict[str, Any]) -> bool:
-    port = int(node["listen"].rpartition(":")[2])
-    return node["state"] == "running" and answers(port, node["id"])
+    return node["state"] == "running" and node_answers(node)
 
 
 def _report(name: str, what: str, node: dict[str, Any], *, as_json: bool) -> None:

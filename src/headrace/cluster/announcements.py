@@ -98,12 +98,11 @@ def _of_broker_change(record: BrokerRegistrationChangeRecord) -> Iterator[Announ
         yield Announcement("broker_lost_directory", fields, is_warning=True)
 
 
-def announce(events: EventLog | None, news: Iterable[Announcement]) -> int:
+def announce(events: EventLog, news: Iterable[Announcement]) -> int:
     """Say them; the number of unclean elections among them."""
     unclean = 0
     for announcement in news:
         unclean += announcement.event == UNCLEAN_ELECTION
-        if events is not None:
-            say = events.warning if announcement.is_warning else events.info
-            say(announcement.event, **announcement.fields)
+        say = events.warning if announcement.is_warning else events.info
+        say(announcement.event, **announcement.fields)
     return unclean

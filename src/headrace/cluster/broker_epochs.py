@@ -7,13 +7,14 @@ from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 
 ANY_EPOCH = -1
-"""A caller in the same process that has no epoch to show."""
+"""No epoch to show: of a broker that is not registered yet, which is refused; of a member of a new
+ISR, which its leader does not know, and is not checked (KIP-903)."""
 
 
 def broker_refusal(image: ClusterImage, broker_id: int, broker_epoch: int) -> ErrorCode | None:
     broker = image.brokers.get(broker_id)
     if broker is None:
         return ErrorCode.BROKER_ID_NOT_REGISTERED
-    if broker_epoch not in (ANY_EPOCH, broker.broker_epoch):
+    if broker_epoch != broker.broker_epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     return None

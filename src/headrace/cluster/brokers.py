@@ -21,7 +21,6 @@ directories are those of the old one takes its place at once: the directories ar
 old process is gone.
 """
 
-from headrace.cluster.broker_epochs import ANY_EPOCH as ANY_EPOCH
 from headrace.cluster.broker_epochs import broker_refusal
 from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.directories import changes_at_lost_directories

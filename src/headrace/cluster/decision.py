@@ -1,8 +1,8 @@
 """What every decision is made of: its context, its records, and its no.
 
-Owns: `DecisionContext` (what a decision may look at beside the image and the request) and
-`Refusal`. The configuration is this controller's own: it gives the defaults of
-new topics and what their configs fall back to.
+Owns: `DecisionContext` (what a decision may look at beside the image and the request),
+`Refusal`, and the switch of replication. The configuration is this controller's own: it gives
+the defaults of new topics and what their configs fall back to.
 
 A decision is `(image, request, context) -> (records, response)`: pure but for what it draws from
 `Random`. A refusal is a value, never an exception.
@@ -18,6 +18,11 @@ from headrace.wire.kafka.errors import ErrorCode
 
 Records = list[Any]
 """Metadata records, in the order in which they are replayed."""
+
+
+REPLICATION_SERVED = False
+"""Do brokers copy partitions from one another? Until they do, a second replica would be a promise
+that nobody keeps: it is refused, in `cluster.topics`. Simulations of the controller turn it on."""
 
 
 def _no_sessions() -> BrokerSessions:
@@ -36,8 +41,8 @@ class DecisionContext:
     """Read only: what was heard is noted by the controller."""
     cluster_id: str | None = None
     """Not checked where it is not known."""
-    replication: bool = False
-    """May partitions have more than one replica? See `cluster.topics.REPLICATION_SERVED`."""
+    replication: bool = REPLICATION_SERVED
+    """May partitions have more than one replica?"""
 
 
 class Refusal(NamedTuple):

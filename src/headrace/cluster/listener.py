@@ -24,6 +24,7 @@ from headrace.base.events import EventLog
 from headrace.base.network import Part, Transport
 from headrace.base.promise import Promise
 from headrace.cluster.api_versions import api_versions, unsupported_version
+from headrace.cluster.controllers import describe_controllers
 from headrace.cluster.describe_configs import ConfiguredNode, describe_configs
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.listener_apis import (
@@ -41,11 +42,7 @@ from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.frames import RequestHeader, decode_request_header, encode_response
 from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages.api_versions import ApiVersionsRequest
-from headrace.wire.kafka.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from headrace.wire.kafka.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.kafka.messages.describe_configs import DescribeConfigsRequest
 from headrace.wire.kafka.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from headrace.wire.kafka.messages.sasl_authenticate import (
@@ -56,7 +53,6 @@ from headrace.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, Sa
 
 _HEAD = struct.Struct(">hhih")
 _API_VERSIONS = 18
-_BROKERS, _CONTROLLERS = 1, 2
 
 
 class ReplicaDoor(Protocol):
@@ -80,7 +76,7 @@ class ControllerListener:
         controller: ControllerDoor,
         image: Callable[[], ClusterImage],
         leader_id: Callable[[], int],
-        controllers: Callable[[], list[DescribeClusterBroker]],
+        listener_name: str,
         events: EventLog,
     ) -> None:
         self.node_id = node_id
@@ -90,7 +86,7 @@ class ControllerListener:
         self._controller = controller
         self._image = image
         self._leader_id = leader_id
-        self._controllers = controllers
+        self._listener_name = listener_name
         self._events = events
         self.requests: Counter[int] = Counter()
         """By API key."""
@@ -100,7 +96,7 @@ class ControllerListener:
         self.handler_failures += 1
         self._events.error("handler_failed", peer=peer, error=repr(error))
 
-    def answer(self, request: Any, api_version: int, principal: str) -> Promise[Any]:
+    def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]:
         """The response to any request of the table. Rejects with NotLeader where only the active
         controller may answer."""
         match answerer_of(request.API_KEY):
@@ -117,7 +113,13 @@ class ControllerListener:
                 image = self._image()
                 response: Any = api_versions(request, api_version, CONTROLLER_APIS, image)
             case DescribeClusterRequest():
-                response = self._describe_cluster(request)
+                response = describe_controllers(
+                    self._image(),
+                    request,
+                    cluster_id=self._cluster_id,
+                    leader_id=self._leader_id(),
+                    listener_name=self._listener_name,
+                )
             case DescribeConfigsRequest():
                 node = ConfiguredNode(self.node_id, self._config, self._image())
                 response = describe_configs(node, request)
@@ -134,30 +136,6 @@ class ControllerListener:
             case _:
                 raise AssertionError(f"{type(request).__name__} is not the listener's")
         return Promise.resolved(response)
-
-    def _describe_cluster(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        if request.endpoint_type != _CONTROLLERS:
-            mismatch = request.endpoint_type == _BROKERS
-            error = (
-                ErrorCode.MISMATCHED_ENDPOINT_TYPE
-                if mismatch
-                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            )
-            message = (
-                "The request was sent to an endpoint of type CONTROLLER, but asks for BROKER."
-                if mismatch
-                else f"Unsupported endpoint type {request.endpoint_type}."
-            )
-            return DescribeClusterResponse(
-                error_code=int(error), error_message=message, endpoint_type=_CONTROLLERS
-            )
-        return DescribeClusterResponse(
-            error_message=None,
-            endpoint_type=_CONTROLLERS,
-            cluster_id=self._cluster_id,
-            controller_id=self._leader_id(),
-            brokers=self._controllers(),
-        )
 
     # -- Envelope ----------------------------------------------------------------------
 
@@ -188,7 +166,7 @@ class ControllerListener:
                 data = encode_response(settled.value(), header.api_version, header.correlation_id)
                 answered.resolve(EnvelopeResponse(response_data=data[4:]))
 
-        self.answer(request, header.api_version, principal).then(on_settled)
+        self.handle(request, header.api_version, principal).then(on_settled)
         return answered
 
 
@@ -247,7 +225,7 @@ class ControllerSession(OrderedAnswers):
                 return
             parts.resolve([frame])
 
-        self._listener.answer(request, header.api_version, ANONYMOUS).then(on_settled)
+        self._listener.handle(request, header.api_version, ANONYMOUS).then(on_settled)
         return parts
 
     def on_read_end(self) -> None:

@@ -27,7 +27,8 @@ def open_metadata_log(
 ) -> PartitionLog:
     """Open or create it. Always scanned whole: it is small, and everything depends on it.
 
-    Nothing of it is ever deleted: without snapshots the log is the only copy.
+    No retention deletes anything of it: what goes, goes because snapshots hold it. Nobody reads
+    a segment longer than a moment, so its files go at once.
     """
     path = metadata_log_path(directory)
     _write_topic_id(storage, path)
@@ -36,7 +37,7 @@ def open_metadata_log(
         path,
         CLUSTER_METADATA_TOPIC,
         0,
-        LogConfig(retention_ms=-1, retention_bytes=-1, delete=False),
+        LogConfig(retention_ms=-1, retention_bytes=-1, delete=False, file_delete_delay_ms=0),
         clock,
         topic_id=METADATA_TOPIC_ID,
         files=files,

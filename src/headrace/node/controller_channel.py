@@ -49,6 +49,8 @@ _CLIENT_ID = "headrace-forwarding"
 
 
 class LocalController(Protocol):
+    """This node's own controller and replica; `cluster.listener.ControllerListener` is one."""
+
     def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]: ...
 
 

@@ -26,6 +26,7 @@ from headrace.node.local_control import ControlServer
 from headrace.node.local_files import DirectoryLock, Layout, read_json, replace_json
 from headrace.node.local_plan import NodePlan, plan_nodes, remembered_ports
 from headrace.node.local_process import NodeProcess, State, answers, stop_leftovers
+from headrace.node.local_quorum import form_quorum
 
 START_TIMEOUT_S = 45.0
 TICK_S = 0.2
@@ -56,6 +57,7 @@ class _Care:
 class Options:
     directory: str
     brokers: int = 1
+    controllers: int = 0
     base_port: int | None = None
     settings: dict[str, str] = field(default_factory=dict)
     restart: bool = True
@@ -101,21 +103,29 @@ class Supervisor:
             self._say(f"stopped what an earlier supervisor left: pid {leftovers}")
         remembered = read_json(self.layout.ports)
         options = self.options
-        self.plans = plan_nodes(options.brokers, options.base_port, remembered, random.Random())
+        self.plans = plan_nodes(
+            options.brokers, options.controllers, options.base_port, remembered, random.Random()
+        )
         replace_json(self.layout.ports, {**remembered, **remembered_ports(self.plans)})
         self.layout.write_client_properties(self.bootstrap_servers)
+        found = form_quorum(self.layout, self.plans, options.settings)
         for plan in self.plans:
             process = NodeProcess(
                 plan,
                 self.layout.data_of(plan.name),
                 self.layout.log_of(plan.name),
-                self.options.settings,
+                {**found.settings_of(plan), **options.settings},
             )
             self._cares[plan.name] = _Care(process)
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(plan.listen for plan in self.plans)
+        return ",".join(plan.listen for plan in self.plans if plan.is_broker)
+
+    @property
+    def controllers(self) -> str:
+        """What `--bootstrap-controller` takes."""
+        return ",".join(plan.controller_listen for plan in self.plans if plan.is_controller)
 
     def _start_all(self) -> None:
         for care in self._cares.values():
@@ -153,6 +163,7 @@ class Supervisor:
     def _publish(self) -> dict[str, Any]:
         described: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
+            "controllers": self.controllers,
             "nodes": [self._describe(care.process) for care in self._cares.values()],
         }
         replace_json(self.layout.cluster, described)
@@ -166,6 +177,7 @@ class Supervisor:
             "role": plan.role,
             "pid": process.pid,
             "listen": plan.listen,
+            "controller_listen": plan.controller_listen if plan.is_controller else None,
             "metrics": plan.metrics,
             "log": str(process.log),
         }
@@ -266,19 +278,27 @@ class Supervisor:
                 care.process.kill()
 
     def _stop_all(self) -> None:
-        for care in self._cares.values():
+        """Brokers first: while controllers run, they can say goodbye."""
+        cares = list(self._cares.values())
+        self._stop_and_wait([care for care in cares if not care.process.plan.is_controller])
+        self._stop_and_wait(cares)
+        self._remember_pids()
+
+    def _stop_and_wait(self, cares: list[_Care]) -> None:
+        for care in cares:
             care.process.stop(time.monotonic())
-        while any(care.process.state is not State.STOPPED for care in self._cares.values()):
-            for care in self._cares.values():
+        while any(care.process.state is not State.STOPPED for care in cares):
+            for care in cares:
                 status = care.process.tick(time.monotonic())
                 if status:
                     self._say(f"{care.process.plan.name} did not stop cleanly: status {status}")
             self._wait(TICK_S)
-        self._remember_pids()
 
 
 def _answers(process: NodeProcess) -> bool:
-    return answers(process.plan.port, process.plan.node_id)
+    plan = process.plan
+    port = plan.port or plan.controller_port
+    return answers(port, plan.node_id, is_broker=plan.is_broker)
 
 
 def _drain(wake: socket.socket) -> None:

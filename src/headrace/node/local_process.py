@@ -12,13 +12,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
 from headrace.client.connection import Connection
 from headrace.client.errors import ClientError
 from headrace.node.local_plan import HOST, NodePlan
+from headrace.wire.kafka.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from headrace.wire.kafka.messages.metadata import MetadataRequest, MetadataResponse
+
+CONTROLLERS = 2
+"""DescribeCluster's type of endpoint."""
 
 STOP_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_MS = 1_000
@@ -34,7 +42,7 @@ class State(Enum):
 
 
 class NodeProcess:
-    def __init__(self, plan: NodePlan, data: Path, log: Path, settings: dict[str, str]) -> None:
+    def __init__(self, plan: NodePlan, data: Path, log: Path, settings: Mapping[str, str]) -> None:
         self.plan = plan
         self.log = log
         self.state = State.STOPPED
@@ -49,9 +57,13 @@ class NodeProcess:
         return None if self._process is None else self._process.pid
 
     def command(self) -> list[str]:
-        command = [sys.executable, "-P", "-m", "headrace", "broker"]
-        command += ["--data", str(self._data), "--node-id", str(self.plan.node_id)]
-        command += ["--listen", self.plan.listen, "--metrics-listen", self.plan.metrics]
+        plan = self.plan
+        command = [sys.executable, "-P", "-m", "headrace"]
+        command.append("broker" if plan.is_broker else "controller")
+        command += ["--data", str(self._data), "--node-id", str(plan.node_id)]
+        command += ["--listen", plan.listen, "--metrics-listen", plan.metrics]
+        if plan.is_broker and plan.is_controller:
+            command += ["--controller-listen", plan.controller_listen]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
         return command
@@ -112,19 +124,24 @@ class NodeProcess:
             self._process.send_signal(number)
 
 
-def answers(port: int, node_id: int, timeout_ms: int = ANSWER_TIMEOUT_MS) -> bool:
-    """Does this node answer Metadata with itself among the brokers?"""
+def answers(
+    port: int, node_id: int, timeout_ms: int = ANSWER_TIMEOUT_MS, *, is_broker: bool = True
+) -> bool:
+    """A broker answers Metadata with itself among the brokers, a controller knows who leads."""
     try:
         connection = Connection(HOST, port, client_id="headrace-up", timeout_ms=timeout_ms)
     except ClientError:
         return False
     try:
-        response = connection.call(MetadataRequest(topics=[]), MetadataResponse)
+        if is_broker:
+            response = connection.call(MetadataRequest(topics=[]), MetadataResponse)
+            return any(broker.node_id == node_id for broker in response.brokers)
+        asked = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+        return connection.call(asked, DescribeClusterResponse).controller_id >= 0
     except ClientError:
         return False
     finally:
         connection.close()
-    return any(broker.node_id == node_id for broker in response.brokers)
 
 
 def stop_leftovers(pids: dict[str, object], directory: Path) -> list[int]:

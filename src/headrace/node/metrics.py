@@ -1,4 +1,4 @@
-"""`/metrics` and `/health`: the broker's numbers as Prometheus reads them.
+"""`/metrics` and `/health`: a node's numbers as Prometheus reads them.
 
 Owns: names and help texts of metrics. prometheus_client is imported at the first scrape, so
 that it costs a start nothing.
@@ -6,21 +6,46 @@ that it costs a start nothing.
 
 import json
 import resource
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from headrace.broker.api.registry import BY_KEY
+from headrace.broker.api.registry import BY_KEY as BROKER_APIS
 from headrace.broker.broker import Broker
+from headrace.broker.lifecycle import State
+from headrace.cluster.listener_apis import BY_KEY as CONTROLLER_APIS
+from headrace.cluster.metrics import cluster_metrics
+from headrace.node.assembly import AssembledNode
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.http import Page
 from headrace.runtime.tcp import TcpServer
 
+Rows = Iterable[tuple[str, str, float]]
+
+
+class LoopMetrics:
+    """How well the loop keeps time."""
+
+    __slots__ = ("loop_stall_ms_max", "loop_stalls")
+
+    def __init__(self) -> None:
+        self.loop_stalls = 0
+        """Times that the loop was held up for more than 100 ms."""
+        self.loop_stall_ms_max = 0
+
 
 class MetricsPage:
-    def __init__(self, broker: Broker, servers: Iterable[TcpServer], pool: BufferPool) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: AssembledNode,
+        servers: Iterable[TcpServer],
+        pool: BufferPool,
+        loop: LoopMetrics,
+    ) -> None:
+        self._node = node
         self._servers = list(servers)
         self._pool = pool
+        self._loop = loop
         self._registry: Any = None
 
     def metrics(self) -> Page:
@@ -35,74 +60,176 @@ class MetricsPage:
 
     def health(self) -> Page:
         """200 while everything is in service, 503 with the reason otherwise."""
-        broker = self._broker
+        node, replica = self._node, self._node.replica
+        body: dict[str, Any] = {
+            "status": "ok",
+            "node_id": node.config.node_id,
+            "cluster_id": node.cluster_id,
+            "roles": sorted(node.config.roles),
+            "quorum": {
+                "leader_id": replica.leader_id,
+                "epoch": replica.epoch,
+                "high_watermark": node.host.high_watermark,
+                "is_voter": replica.node.me.key in replica.voters,
+            },
+        }
+        if replica.leader_id < 0:
+            body["status"] = "no quorum"
+        if node.broker is not None:
+            self._judge_broker(node.broker, body)
+        ok = body["status"] == "ok"
+        return Page(200 if ok else 503, "application/json", json.dumps(body).encode() + b"\n")
+
+    def _judge_broker(self, broker: Broker, body: dict[str, Any]) -> None:
+        lifecycle = self._node.lifecycle
+        assert lifecycle is not None
         offline = broker.partitions.offline_names()
         offline_log_dirs = broker.partitions.offline_paths()
-        degraded = bool(offline or offline_log_dirs)
-        status = "stopping" if broker.stopping else "degraded" if degraded else "ok"
-        body = {
-            "status": status,
-            "node_id": broker.node_id,
-            "cluster_id": broker.cluster_id,
-            "offline_partitions": offline[:100],
-            "offline_log_dirs": offline_log_dirs,
-        }
-        return Page(
-            200 if status == "ok" else 503, "application/json", json.dumps(body).encode() + b"\n"
-        )
+        body["broker"] = {"state": lifecycle.state.value, "fenced": lifecycle.is_fenced}
+        body["offline_partitions"] = offline[:100]
+        body["offline_log_dirs"] = offline_log_dirs
+        if broker.stopping or lifecycle.state in (State.LEAVING, State.ENDED):
+            body["status"] = "stopping"
+        elif body["status"] == "ok" and lifecycle.state is not State.RUNNING:
+            body["status"] = "starting"
+        elif body["status"] == "ok" and (offline or offline_log_dirs or lifecycle.is_fenced):
+            body["status"] = "degraded"
 
     def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        broker = self._node.broker
+        yield from self._requests()
+        yield from _counters(self._network_counters())
+        yield from _gauges(self._network_gauges())
+        yield from self._quorum()
+        if self._node.controller is not None:
+            yield from self._controller()
+        if broker is not None:
+            yield from _counters(self._broker_counters(broker))
+            yield from _gauges(self._broker_gauges(broker))
+            yield from self._partitions(broker)
+            yield from self._groups(broker)
 
-        broker, metrics = self._broker, self._broker.metrics
+    def _requests(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily
+
         requests = CounterMetricFamily(
             "headrace_requests", "Requests by API, answered or refused.", labels=["api"]
         )
-        for key, count in sorted(metrics.requests.items()):
-            requests.add_metric([BY_KEY[key].name], count)
+        counts: Counter[str] = Counter()
+        if self._node.broker is not None:
+            for key, count in self._node.broker.metrics.requests.items():
+                counts[BROKER_APIS[key].name] += count
+        if self._node.listener is not None:
+            for key, count in self._node.listener.requests.items():
+                counts[CONTROLLER_APIS[key].name] += count
+        for name, count in sorted(counts.items()):
+            requests.add_metric([name], count)
         yield requests
-        for name, help_text, value in (
-            ("handler_failures", "Requests that met a bug.", metrics.handler_failures),
-            (
-                "storage_errors",
-                "Disk operations that failed.",
-                broker.partitions.storage_error_count,
-            ),
-            ("loop_stalls", "Times the loop was held up over 100 ms.", metrics.loop_stalls),
+
+    def _network_counters(self) -> Rows:
+        broker, listener = self._node.broker, self._node.listener
+        failures = 0 if broker is None else broker.metrics.handler_failures
+        failures += 0 if listener is None else listener.handler_failures
+        return (
+            ("handler_failures", "Requests that met a bug.", failures),
+            ("loop_stalls", "Times the loop was held up over 100 ms.", self._loop.loop_stalls),
             ("connections_accepted", "Connections accepted.", self._sum("accepted")),
             ("connections_refused", "Connections over max.connections.", self._sum("refused")),
             ("protocol_errors", "Peers that broke the protocol.", self._sum("protocol_errors")),
             ("received_bytes", "Bytes received from clients.", self._sum("bytes_received")),
             ("sent_bytes", "Bytes sent to clients.", self._sum("bytes_sent")),
-        ):
-            yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
+        )
+
+    def _network_gauges(self) -> Rows:
         connections = sum(len(server.connections) for server in self._servers)
-        for name, help_text, value in (
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return (
             ("connections", "Open client connections.", connections),
+            ("request_buffer_bytes", "Half-read requests.", self._pool.private_bytes),
+            ("loop_stall_max_ms", "The longest stall.", self._loop.loop_stall_ms_max),
+            ("rss_max_bytes", "Peak memory.", usage.ru_maxrss * 1024),
+        )
+
+    def _broker_counters(self, broker: Broker) -> Rows:
+        lifecycle = self._node.lifecycle
+        assert lifecycle is not None
+        errors = broker.partitions.storage_error_count
+        refused = lifecycle.refused_heartbeats
+        return (
+            ("storage_errors", "Disk operations that failed.", errors),
+            ("heartbeats_refused", "Heartbeats without a good answer.", refused),
+            ("controller_retries", "Requests to it asked again.", self._node.channel.retry_count),
+        )
+
+    def _broker_gauges(self, broker: Broker) -> Rows:
+        lifecycle, channel = self._node.lifecycle, self._node.channel
+        assert lifecycle is not None
+        late_ms, late_ms_max = lifecycle.heartbeat_late_ms, lifecycle.heartbeat_late_ms_max
+        offline_log_dirs = len(broker.partitions.offline_paths())
+        return (
             ("waiting_fetches", "Long polls that wait for data.", len(broker.waiting_fetches)),
             ("fetch_sessions", "Incremental fetch sessions.", len(broker.fetch_sessions)),
-            ("request_buffer_bytes", "Half-read requests.", self._pool.private_bytes),
             ("topics", "Topics.", len(broker.image.topics_by_name)),
-            ("offline_log_dirs", "Failed directories.", len(broker.partitions.offline_paths())),
-            ("loop_stall_max_ms", "The longest stall.", metrics.loop_stall_ms_max),
-            (
-                "rss_max_bytes",
-                "Peak memory.",
-                resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            ),
-        ):
-            yield GaugeMetricFamily(f"headrace_{name}", help_text, value=value)
-        yield from self._partitions()
-        yield from self._groups()
+            ("offline_log_dirs", "Failed directories.", offline_log_dirs),
+            ("broker_fenced", "1 if this broker is fenced.", lifecycle.is_fenced),
+            ("heartbeat_late_ms", "How late the last heartbeat was answered.", late_ms),
+            ("heartbeat_late_max_ms", "The latest of all.", late_ms_max),
+            ("controller_waiting", "Requests that wait for a controller.", channel.waiting_count),
+        )
 
-    def _partitions(self) -> Iterator[Any]:
+    def _quorum(self) -> Iterator[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        replica, host = self._node.replica, self._node.host
+        role = GaugeMetricFamily(
+            "headrace_quorum_role", "1 for the role in the metadata quorum.", labels=["role"]
+        )
+        role.add_metric([replica.node.role.NAME], 1)
+        yield role
+        lag = max(0, replica.node.log.end_offset - host.high_watermark)
+        yield from _gauges(
+            (
+                ("quorum_epoch", "Epoch of the metadata quorum: its elections.", replica.epoch),
+                ("quorum_leader_id", "Who leads it; -1 nobody known.", replica.leader_id),
+                ("quorum_voters", "How many vote.", len(replica.voters)),
+                ("quorum_high_watermark", "Committed and replayed.", host.high_watermark),
+                ("quorum_log_end_offset", "End of the log here.", replica.node.log.end_offset),
+                ("quorum_uncommitted_records", "In the log and not committed.", lag),
+            )
+        )
+
+    def _controller(self) -> Iterator[Any]:
+        controller = self._node.controller
+        assert controller is not None
+        yield from _gauges((("controller_active", "1 if it decides.", controller.is_active),))
+        yield from _counters(
+            (("unclean_elections", "Leaders not in sync.", controller.unclean_elections),)
+        )
+        if not controller.is_active:
+            return
+        counted = cluster_metrics(self._node.host.committed)
+        yield from _gauges(
+            (
+                ("cluster_active_brokers", "Brokers in service.", counted.active_brokers),
+                ("cluster_fenced_brokers", "Brokers out of service.", counted.fenced_brokers),
+                ("cluster_partitions", "Partitions of all topics.", counted.partitions),
+                ("cluster_offline_partitions", "Without a leader.", counted.offline_partitions),
+                (
+                    "cluster_preferred_imbalance",
+                    "Led by others than the preferred.",
+                    counted.preferred_imbalance,
+                ),
+            )
+        )
+
+    def _partitions(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
 
         labels = ["topic", "partition"]
         end = GaugeMetricFamily("headrace_log_end_offset", "Next offset.", labels=labels)
         start = GaugeMetricFamily("headrace_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("headrace_log_size_bytes", "Bytes on disk.", labels=labels)
-        for partition in self._broker.partitions.in_service():
+        for partition in broker.partitions.in_use():  # ten thousand unused ones say nothing
             values = [partition.topic, str(partition.index)]
             end.add_metric(values, partition.high_watermark)
             start.add_metric(values, partition.log.log_start_offset)
@@ -113,14 +240,14 @@ class MetricsPage:
         yield GaugeMetricFamily(
             "headrace_offline_partitions",
             "Partitions out of service.",
-            value=len(self._broker.partitions.offline_names()),
+            value=len(broker.partitions.offline_names()),
         )
 
-    def _groups(self) -> Iterator[Any]:
+    def _groups(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
 
         groups = GaugeMetricFamily("headrace_groups", "Consumer groups by state.", labels=["state"])
-        counts = self._broker.groups.counts()
+        counts = broker.groups.counts()
         for state, count in counts.by_state.items():
             groups.add_metric([state], count)
         yield groups
@@ -133,3 +260,17 @@ class MetricsPage:
 
     def _sum(self, counter: str) -> int:
         return sum(getattr(server.counters, counter) for server in self._servers)
+
+
+def _counters(rows: Rows) -> Iterator[Any]:
+    from prometheus_client.core import CounterMetricFamily
+
+    for name, help_text, value in rows:
+        yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
+
+
+def _gauges(rows: Rows) -> Iterator[Any]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    for name, help_text, value in rows:
+        yield GaugeMetricFamily(f"headrace_{name}", help_text, value=value)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from headrace.quorum.roles.leader import Leader
 
 NEVER_MS = -1
+OBSERVER_SESSION_TIMEOUT_MS = 300_000
+"""An observer that has not fetched for so long is not told of, as in Kafka."""
 
 
 def describe(
@@ -24,12 +26,13 @@ def describe(
     if not _is_about(node.me, request):
         return replies.describe_error(node, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     voters = node.voters.latest
+    since_ms = node.now_ms - OBSERVER_SESSION_TIMEOUT_MS
     partition = describe_quorum.DescribeQuorumResponsePartitionData(
         leader_id=node.me.node_id,
         leader_epoch=node.epoch,
         high_watermark=node.high_watermark,
         current_voters=[_state(leader, key) for key in voters.keys],
-        observers=[_state(leader, key) for key in leader.progress.observers(voters)],
+        observers=[_state(leader, key) for key in leader.progress.observers(voters, since_ms)],
     )
     topic = describe_quorum.DescribeQuorumResponseTopicData(
         topic_name=node.me.topic_name, partitions=[partition]

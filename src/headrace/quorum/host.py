@@ -32,6 +32,7 @@ from headrace.quorum.log_view import SnapshotId
 from headrace.quorum.replica import Replica
 from headrace.quorum.snapshotting import SnapshotPolicy, Snapshotting
 from headrace.quorum.state_machine import HostOverloaded, NotLeader, RecordCodec, S
+from headrace.quorum.voters import VoterSet
 from headrace.wire.kafka.record_batch import BatchHeader
 from headrace.wire.kafka.records import build_batch, is_crc_valid, read_batches, read_records
 
@@ -70,8 +71,16 @@ class Host(Generic[S]):
         clock: Clock,
         timers: Timers,
         policy: SnapshotPolicy | None = None,
+        *,
+        keeps_copy: bool = True,
     ) -> None:
-        """`new_state` makes an empty one. The `on_…` are the caller's to set before `start`."""
+        """`new_state` makes an empty one. The `on_…` are the caller's to set before `start`.
+
+        Without `keeps_copy` (a state too large for two) `copy` is never called: the leading state
+        is `committed` itself, ahead of the high watermark while active, and loaded anew when
+        leadership is lost with decisions under way. Snapshots are then the owner's to write, when
+        `on_snapshot_due` asks for one.
+        """
         self.replica = replica
         self.committed = new_state()
         """The fold of the committed log, on every node. Others only read it."""
@@ -82,12 +91,14 @@ class Host(Generic[S]):
         is found at start, or a snapshot, comes as one call."""
         self.on_installed: Callable[[], None] = _nothing
         """`committed` is another object, made from a leader's snapshot because this node lagged
-        too far behind. `on_committed` follows with all of its records."""
+        too far behind; `on_committed` follows with all of its records. Or, without `keeps_copy`,
+        loaded anew because leadership was lost; then nothing follows."""
         self.on_active: Callable[[int], None] = _nothing
         """With the epoch."""
         self.on_inactive: Callable[[], None] = _nothing
         self.on_leader_change: Callable[[int, int], None] = _nothing
         """With the leader's id (-1: not known) and the epoch."""
+        self._keeps_copy = keeps_copy
         self._new_state = new_state
         self._codec = codec
         self._clock = clock
@@ -100,6 +111,8 @@ class Host(Generic[S]):
         self._snapshotting = Snapshotting(
             replica, codec, clock, timers, policy if policy is not None else SnapshotPolicy()
         )
+        if not keeps_copy:
+            self._snapshotting.write_elsewhere = _nothing
         replica.on_high_watermark = self._on_high_watermark
         replica.on_leadership = self._on_leadership
         replica.on_snapshot_installed = self._on_snapshot_installed
@@ -107,7 +120,7 @@ class Host(Generic[S]):
 
     def start(self) -> None:
         """Load the newest snapshot into `committed`, then start the replica."""
-        latest = self.replica.latest_snapshot
+        latest = self.replica.snapshots.latest
         if latest is not None and latest.end_offset > 0:
             self._load_snapshot(latest)
         self.replica.start()
@@ -208,16 +221,17 @@ class Host(Generic[S]):
             return
         if self.is_active:
             records, size_bytes = self._take_pending(high_watermark)
-            for record in records:
-                self.committed.replay(record)
+            if self._keeps_copy:
+                for record in records:
+                    self.committed.replay(record)
         else:
             records, size_bytes = self._replay_log(high_watermark)
         self._applied_end = high_watermark
-        self.committed.last_offset = high_watermark - 1
+        self.committed.last_offset = max(self.committed.last_offset, high_watermark - 1)
         self.on_committed(records, high_watermark - 1)
         self._maybe_activate()
         self._answer()
-        self._snapshotting.on_committed(self.committed, size_bytes)
+        self._snapshotting.on_committed(self.committed, high_watermark, size_bytes)
 
     def _take_pending(self, end_offset: int) -> tuple[list[Any], int]:
         """While we lead, the log holds our own batches and control records, nothing else."""
@@ -274,7 +288,7 @@ class Host(Generic[S]):
         if self._applied_end > replica.epoch_start_offset:
             # All that older leaders left is committed with our first entry, and nothing of ours
             # was proposed yet: the two states are the same.
-            self._state = self.committed.copy()
+            self._state = self.committed.copy() if self._keeps_copy else self.committed
             self._state.last_offset = self.committed.last_offset
             self._active_epoch = replica.epoch
             self.is_active = True
@@ -283,7 +297,10 @@ class Host(Generic[S]):
     def _deactivate(self, reason: BaseException) -> None:
         was_active, self.is_active = self.is_active, False
         self._state = None
+        is_ahead = bool(self._pending) and not self._keeps_copy
         self._pending.clear()
+        if is_ahead and not self.replica.is_closed:
+            self._reload()
         waiting, self._waiting = self._waiting, deque()
         for answer in waiting:
             answer.promise.reject(reason)
@@ -295,9 +312,18 @@ class Host(Generic[S]):
 
     # -- snapshots -----------------------------------------------------------------------------
 
+    def write_snapshots_elsewhere(self, on_due: Callable[[SnapshotId, VoterSet], None]) -> None:
+        """`on_due` is to bring a snapshot of everything before the id's offset about, with these
+        voters, by a `SnapshotWriter` in any process, and then call `adopt_snapshot`."""
+        self._snapshotting.write_elsewhere = on_due
+
+    def adopt_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """It is written and finished; here it gets synced and its name."""
+        self._snapshotting.adopt(snapshot_id)
+
     def snapshot_now(self) -> bool:
         """Begin a snapshot of `committed`; False if there is nothing new or one is being made."""
-        return self._snapshotting.begin(self.committed)
+        return self._snapshotting.begin(self.committed, self._applied_end)
 
     def _on_snapshot_installed(self, snapshot_id: SnapshotId) -> None:
         if snapshot_id.end_offset <= self._applied_end:
@@ -307,9 +333,25 @@ class Host(Generic[S]):
         self._load_snapshot(snapshot_id)
 
     def _load_snapshot(self, snapshot_id: SnapshotId) -> None:
+        records = self._replay_snapshot(snapshot_id)
+        self.on_committed(records, self.committed.last_offset)
+
+    def _replay_snapshot(self, snapshot_id: SnapshotId) -> list[Any]:
         records: list[Any] = []
-        for header, batch in self.replica.read_snapshot(snapshot_id):
+        for header, batch in self.replica.snapshots.read(snapshot_id):
             records += self._replay_batch(header, batch)
         self._applied_end = snapshot_id.end_offset
         self.committed.last_offset = snapshot_id.end_offset - 1
-        self.on_committed(records, self.committed.last_offset)
+        return records
+
+    def _reload(self) -> None:
+        """The one state is ahead of what is committed, and nothing is ever undone in it."""
+        end_offset, self._applied_end = self._applied_end, 0
+        self.committed = self._new_state()
+        latest = self.replica.snapshots.latest
+        if latest is not None and latest.end_offset > 0:
+            self._replay_snapshot(latest)
+        self._replay_log(end_offset)
+        self._applied_end = end_offset
+        self.committed.last_offset = end_offset - 1
+        self.on_installed()

@@ -246,7 +246,9 @@ class RaftNode:
         self.role.on_log_synced()
 
     def _on_resign(self, event: Resign) -> None:  # noqa: ARG002
-        self.role.resign()
+        # A voter that is alone has nobody to hand over to.
+        if len(self.voters.latest) > 1 or not self.is_voter:
+            self.role.resign()
 
     # -- out -----------------------------------------------------------------------------------
 

@@ -47,8 +47,13 @@ class ProgressTable:
     def has_fetched(self, key: ReplicaKey) -> bool:
         return key in self._replicas
 
-    def observers(self, voters: VoterSet) -> list[ReplicaKey]:
-        return [key for key in self._replicas if key not in voters]
+    def observers(self, voters: VoterSet, since_ms: int = -1) -> list[ReplicaKey]:
+        """Those that have fetched since then."""
+        return [
+            key
+            for key, progress in self._replicas.items()
+            if key not in voters and progress.last_fetch_ms >= since_ms
+        ]
 
     def on_contact(self, key: ReplicaKey, voters: VoterSet, now_ms: int) -> Progress:
         """The replica asked us something that only a follower asks."""

@@ -20,12 +20,12 @@ a failed write or sync, or a promise of the core that would be broken, nothing h
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from headrace.base.clock import Clock, Timer, Timers
-from headrace.base.errors import CorruptionError, HeadraceError, StorageError
+from headrace.base.errors import HeadraceError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
@@ -45,23 +45,18 @@ from headrace.quorum.events import (
     Resign,
     ResponseReceived,
     Send,
-    SnapshotChunk,
-    SnapshotFailed,
-    SnapshotReceived,
-    SnapshotWritten,
     Tick,
 )
 from headrace.quorum.log_view import LogPosition, SnapshotId
 from headrace.quorum.node import RaftNode
 from headrace.quorum.peers import Peers
 from headrace.quorum.replica_disk import ReplicaDisk
+from headrace.quorum.replica_snapshots import ReplicaSnapshots
 from headrace.quorum.roles.leader import Leader
 from headrace.quorum.settings import Identity, QuorumSettings
-from headrace.quorum.snapshot_files import SnapshotWriter, publish
 from headrace.quorum.state_machine import NotLeader
 from headrace.quorum.voters import Endpoint, VoterSet
 from headrace.wire.kafka.message import Message
-from headrace.wire.kafka.record_batch import BatchHeader
 
 
 class QuorumHalted(HeadraceError):
@@ -102,7 +97,9 @@ class Replica:
         self._endpoints = Endpoints(listener.name)
         self._log = events
         self._on_fatal = on_fatal
-        self._is_closed = False
+        self.snapshots = ReplicaSnapshots(self, clock, events)
+        self.is_closed = False
+        """Stopped, or failed."""
         self._is_persisting = False
         self._is_draining = False
         self._inbox: deque[Event] = deque()
@@ -145,15 +142,15 @@ class Replica:
 
     def start(self) -> None:
         """Take part. The host calls it once it has loaded."""
-        self._post(Tick())
+        self.post(Tick())
 
     def resign(self) -> None:
         """Lead no more, before a stop."""
-        self._post(Resign())
+        self.post(Resign())
 
     def close(self) -> None:
         """The end; the log is written and stays the caller's to close."""
-        if self.failure is None and not self._is_closed:
+        if self.failure is None and not self.is_closed:
             self.disk.write()
         self._stop(NotLeader(NO_LEADER, self.epoch))
 
@@ -162,11 +159,6 @@ class Replica:
     @property
     def node_id(self) -> int:
         return self.node.me.node_id
-
-    @property
-    def is_closed(self) -> bool:
-        """Stopped, or failed."""
-        return self._is_closed
 
     @property
     def epoch(self) -> int:
@@ -205,7 +197,7 @@ class Replica:
     def observe_time(self) -> None:
         """Before a leader is believed to be one: it may have slept through its own deadline."""
         if self._wake_at_ms is not None and self._clock.monotonic_ms() >= self._wake_at_ms:
-            self._post(Tick())
+            self.post(Tick())
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -213,31 +205,32 @@ class Replica:
         """A request of the quorum's listener: Vote, Begin/EndQuorumEpoch, Fetch, FetchSnapshot,
         DescribeQuorum, Add/Remove/UpdateRaftVoter."""
         promise: Promise[Message] = Promise()
-        if self._is_closed:
+        if self.is_closed:
             promise.reject(self.failure or NotLeader(NO_LEADER, self.epoch))
             return promise
         self._endpoints.on_request(request)
         self._token += 1
         self._askers[self._token] = promise
-        self._post(RequestReceived(self._token, request))
+        self.post(RequestReceived(self._token, request))
         return promise
 
     def propose(self, batch: bytearray, epoch: int) -> Proposed:
         """Append, if we lead in `epoch`; base offset -1 if not. Nothing is synced before `drain`,
         or before anything else happens here."""
-        if self._is_closed or self._is_persisting:
+        if self.is_closed or self._is_persisting:
             return Proposed(-1, -1)
         try:
             proposed = self._step(Propose(batch, epoch)).proposed
         except Exception as error:
             self.fail(error)
             proposed = None
-        return Proposed(-1, -1) if proposed is None or self._is_closed else proposed
+        return Proposed(-1, -1) if proposed is None or self.is_closed else proposed
 
     # -- events --------------------------------------------------------------------------------
 
-    def _post(self, event: Event) -> None:
-        if not self._is_closed:
+    def post(self, event: Event) -> None:
+        """Hand it to the core, now or when it can be."""
+        if not self.is_closed:
             self._inbox.append(event)
             self.drain()
 
@@ -247,7 +240,7 @@ class Replica:
             return
         self._is_draining = True
         try:
-            while not self._is_closed:
+            while not self.is_closed:
                 if self._news:
                     self._news.popleft()()
                 elif self._inbox and not self._is_persisting:
@@ -277,7 +270,7 @@ class Replica:
         return ready
 
     def _on_kept(self, ready: Ready, error: StorageError | None) -> None:
-        if self._is_closed:
+        if self.is_closed:
             return
         if error is not None:
             self.fail(error)
@@ -323,7 +316,7 @@ class Replica:
         if ready.sync is not None:
             self._sync_wanted = ready.sync
         if ready.snapshot_chunk is not None:
-            self._keep_chunk(ready.snapshot_chunk)
+            self.snapshots.keep_chunk(ready.snapshot_chunk)
 
     def _begin_sync(self, position: LogPosition) -> None:
         self._is_syncing, self._sync_wanted = True, None
@@ -331,18 +324,18 @@ class Replica:
 
     def _on_synced(self, position: LogPosition, error: StorageError | None) -> None:
         self._is_syncing = False
-        if self._is_closed:
+        if self.is_closed:
             return
         if error is not None:
             self.fail(error)
             return
         self.disk.maybe_trim()
-        self._post(LogSynced(position))
+        self.post(LogSynced(position))
 
     def _wake_at(self, wake_at_ms: int | None) -> None:
         """A timer that rings too early asks again; one that rings too late is set anew."""
         self._wake_at_ms = wake_at_ms
-        if wake_at_ms is None or self._is_closed:
+        if wake_at_ms is None or self.is_closed:
             return
         if self._timer is not None:
             if self._timer_at_ms <= wake_at_ms:
@@ -354,17 +347,17 @@ class Replica:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._post(Tick())
+        self.post(Tick())
 
     # -- messages ------------------------------------------------------------------------------
 
     def _send(self, send: Send) -> None:
         def on_answer(response: Message | None, refused: bool) -> None:
             if response is None:
-                self._post(RequestFailed(send.request_id, refused))
+                self.post(RequestFailed(send.request_id, refused))
             else:
                 self._endpoints.on_response(response)
-                self._post(ResponseReceived(send.request_id, response))
+                self.post(ResponseReceived(send.request_id, response))
 
         self._peers.send(send.target_id, send.message, on_answer)
 
@@ -398,87 +391,15 @@ class Replica:
         self._log.info("quorum_snapshot_installed", end_offset=snapshot_id.end_offset)
         self.on_snapshot_installed(snapshot_id)
 
-    # -- what the host reads -------------------------------------------------------------------
-
-    @property
-    def latest_snapshot(self) -> SnapshotId | None:
-        return self.node.snapshots.latest
-
-    def read_snapshot(self, snapshot_id: SnapshotId) -> Iterator[tuple[BatchHeader, bytes]]:
-        return self.disk.read_snapshot(snapshot_id)
-
     def read(self, offset: int, bytes_max: int, end_offset: int) -> bytes:
+        """Whole batches of the log, for the host."""
         return self.disk.read(offset, bytes_max, end_offset)
-
-    # -- snapshots -----------------------------------------------------------------------------
-
-    def begin_snapshot(self, end_offset: int, last_contained_ms: int) -> SnapshotWriter | None:
-        """Of everything before `end_offset`, which is committed; None if there is one already."""
-        node = self.node
-        snapshot_id = SnapshotId(end_offset, node.log.epoch_before(end_offset))
-        latest = node.snapshots.latest
-        if self._is_closed or (latest is not None and snapshot_id <= latest):
-            return None
-        if end_offset <= node.log.start_offset:
-            return None
-        self.disk.begin_segment()
-        return SnapshotWriter(
-            self.disk.storage,
-            self.disk.folder,
-            snapshot_id,
-            node.voters.at(end_offset),
-            self._clock.now_ms(),
-            last_contained_ms,
-        )
-
-    def finish_snapshot(self, writer: SnapshotWriter, on_done: Callable[[], None]) -> None:
-        """Sync it and give it its name; then the log may start where the one before ends, so that
-        a follower that lags a little needs no snapshot."""
-        size_bytes = writer.finish()
-        latest = self.node.snapshots.latest
-        log_start_offset = latest.end_offset if latest is not None else 0
-
-        def on_published(error: StorageError | None) -> None:
-            if self._is_closed:
-                return
-            if error is not None:
-                self.fail(error)
-                return
-            self._log.info(
-                "quorum_snapshot_written",
-                end_offset=writer.snapshot_id.end_offset,
-                size_bytes=size_bytes,
-            )
-            self._post(SnapshotWritten(writer.snapshot_id, size_bytes, log_start_offset))
-            self.disk.sweep()
-            on_done()
-
-        publish(self.disk.storage, self.disk.folder, writer.snapshot_id, writer.file, on_published)
-
-    def _keep_chunk(self, chunk: SnapshotChunk) -> None:
-        self.disk.write_chunk(chunk)
-        if chunk.is_last:
-            snapshot_id = chunk.snapshot_id
-            self.disk.finish_fetched(snapshot_id, partial(self._on_fetched, snapshot_id))
-
-    def _on_fetched(
-        self, snapshot_id: SnapshotId, error: StorageError | None, voters: VoterSet, size_bytes: int
-    ) -> None:
-        if self._is_closed:
-            return
-        if isinstance(error, CorruptionError):
-            self._log.warning("quorum_snapshot_damaged", error=str(error))
-            self._post(SnapshotFailed(snapshot_id))
-        elif error is not None:
-            self.fail(error)
-        else:
-            self._post(SnapshotReceived(snapshot_id, size_bytes, voters))
 
     # -- the end -------------------------------------------------------------------------------
 
     def fail(self, error: BaseException) -> None:
         """For good: nothing is written, sent or answered any more."""
-        if self._is_closed:
+        if self.is_closed:
             return
         self.failure = error
         self._log.error("quorum_failed", error=repr(error))
@@ -487,7 +408,7 @@ class Replica:
         self._on_fatal(error)
 
     def _stop(self, reason: BaseException) -> None:
-        self._is_closed = True
+        self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

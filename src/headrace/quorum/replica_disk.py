@@ -27,7 +27,7 @@ from headrace.quorum.quorum_state_file import (
     encode_quorum_state,
     read_quorum_state,
 )
-from headrace.quorum.snapshot_files import FETCHED, snapshot_name
+from headrace.quorum.snapshot_files import FETCHED, WRITTEN, snapshot_name
 from headrace.quorum.voters import VoterHistory, VoterSet
 from headrace.wire.kafka.record_batch import BatchHeader
 
@@ -159,9 +159,7 @@ class ReplicaDisk:
             return
         log.delete_records(wanted)
         log.retain(log.clock.now_ms(), wanted)
-
-    def sweep(self) -> None:
-        self.log.sweep(self.log.clock.now_ms())
+        log.sweep(log.clock.now_ms())
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> bytes:
         """Whole batches from `offset` on: at least one, then up to `bytes_max`."""
@@ -178,6 +176,10 @@ class ReplicaDisk:
 
     def open_snapshot(self, snapshot_id: SnapshotId) -> File:
         return self.storage.open(f"{self.folder}/{snapshot_name(snapshot_id)}", read_only=True)
+
+    def open_written(self, snapshot_id: SnapshotId) -> File:
+        """One that is finished and has no name yet."""
+        return self.storage.open(f"{self.folder}/{snapshot_name(snapshot_id)}{WRITTEN}")
 
     def read_snapshot(self, snapshot_id: SnapshotId) -> Iterator[tuple[BatchHeader, bytes]]:
         file = self.open_snapshot(snapshot_id)

@@ -39,8 +39,9 @@ class QuorumSettings:
     request_timeout_ms: int = 500
     """A request without an answer is sent again; longer than `fetch_max_wait_ms`."""
     retry_backoff_ms: int = 20
-    fetch_bytes_max: int = 8 * MIB
-    snapshot_chunk_bytes_max: int = 8 * MIB
+    fetch_bytes_max: int = MIB
+    """What one fetch brings is replayed in one go: more would hold the loop for longer."""
+    snapshot_chunk_bytes_max: int = MIB
     observers_max: int = 1_000
     """Replicas besides the voters whose progress the leader remembers."""
     snapshots_kept: int = 2

@@ -33,7 +33,7 @@ from headrace.wire.kafka.records import build_batch, is_crc_valid, read_records
 CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _UNFINISHED = re.compile(r"\d{20}-\d{10}\.checkpoint(\.\d+)?\.(written|fetched)\Z")
 WRITTEN, FETCHED = ".written", ".fetched"
-BATCH_BYTES = 128 * KIB
+BATCH_BYTES = 16 * KIB
 """A batch is closed when it holds so much; a larger record has one of its own."""
 
 OnPublished = Callable[[StorageError | None], None]

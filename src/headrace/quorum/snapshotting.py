@@ -9,16 +9,18 @@ Invariants: a slice encodes at most `SLICE_RECORDS_MAX` records, so the loop is 
 milliseconds; the snapshot is of one moment, because a copy of the state is what is written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from headrace.base.clock import Clock, Timers
 from headrace.base.limits import MIB
+from headrace.quorum.log_view import SnapshotId
 from headrace.quorum.replica import Replica
 from headrace.quorum.snapshot_files import SnapshotWriter
 from headrace.quorum.state_machine import RecordCodec, State
+from headrace.quorum.voters import VoterSet
 
 SLICE_RECORDS_MAX = 100
 SLICE_PAUSE_MS = 2
@@ -48,10 +50,12 @@ class Snapshotting:
         self._policy = policy
         self._bytes_since = 0
         self._last_ms = clock.monotonic_ms()
-        self._writer: SnapshotWriter | None = None
+        self._is_under_way = False
+        self.write_elsewhere: Callable[[SnapshotId, VoterSet], None] | None = None
+        """Who writes snapshots, if not we: a state too large to be copied."""
 
-    def on_committed(self, state: State, size_bytes: int) -> None:
-        """So much more is in `state`."""
+    def on_committed(self, state: State, end_offset: int, size_bytes: int) -> None:
+        """So much more, up to `end_offset`, is in `state`."""
         self._bytes_since += size_bytes
         policy = self._policy
         is_old = (
@@ -59,21 +63,27 @@ class Snapshotting:
             and self._clock.monotonic_ms() - self._last_ms >= policy.interval_ms
         )
         if self._bytes_since >= policy.bytes_between or (is_old and self._bytes_since > 0):
-            self.begin(state)
+            self.begin(state, end_offset)
 
-    def begin(self, state: State) -> bool:
+    def begin(self, state: State, end_offset: int) -> bool:
         """Snapshot now, unless one is being made or there is nothing new."""
-        if self._writer is not None:
+        snapshot_id = self._replica.snapshots.next(end_offset)
+        if self._is_under_way or snapshot_id is None:
             return False
-        writer = self._replica.begin_snapshot(state.last_offset + 1, self._clock.now_ms())
-        if writer is None:
-            return False
-        self._writer = writer
+        self._is_under_way = True
         self._bytes_since = 0
         self._last_ms = self._clock.monotonic_ms()
+        if self.write_elsewhere is not None:
+            self.write_elsewhere(snapshot_id, self._replica.snapshots.voters_at(end_offset))
+            return True
+        writer = self._replica.snapshots.begin(snapshot_id, self._clock.now_ms())
         frozen = state.copy()
         self._timers.call_soon(lambda: self._write_slice(writer, frozen.to_records()))
         return True
+
+    def adopt(self, snapshot_id: SnapshotId) -> None:
+        if not self._replica.is_closed:
+            self._replica.snapshots.adopt(snapshot_id, self._on_finished)
 
     def _write_slice(self, writer: SnapshotWriter, records: Iterator[Any]) -> None:
         if self._replica.is_closed:
@@ -83,7 +93,7 @@ class Snapshotting:
             values = [encode(record) for record in islice(records, SLICE_RECORDS_MAX)]
             writer.append(values)
             if len(values) < SLICE_RECORDS_MAX:
-                self._replica.finish_snapshot(writer, self._on_finished)
+                self._replica.snapshots.finish(writer, self._on_finished)
                 return
         except Exception as error:
             # A state that can't be written is a bug, a disk that refuses is not to be trusted.
@@ -92,4 +102,4 @@ class Snapshotting:
         self._timers.call_later(SLICE_PAUSE_MS, lambda: self._write_slice(writer, records))
 
     def _on_finished(self) -> None:
-        self._writer = None
+        self._is_under_way = False

@@ -21,6 +21,7 @@ import asyncio
 import os
 import struct
 from collections.abc import Callable
+from typing import cast
 
 from headrace.base.clock import Clock
 from headrace.base.errors import ProtocolError
@@ -199,15 +200,15 @@ class _PeerConnection(asyncio.Protocol):
     # -- what asyncio tells ------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are asyncio's by behaviour, not by class.
+        self._transport = cast(asyncio.Transport, transport)
         self._received.clear()
         self._rest_ms = 0
         self._was_refused = False
         self.failure = ""
         unsent, self._unsent = self._unsent, []
         if unsent:
-            transport.write(b"".join(unsent))
+            self._transport.write(b"".join(unsent))
 
     def data_received(self, data: bytes) -> None:
         received = self._received

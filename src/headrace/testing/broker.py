@@ -15,7 +15,9 @@ from headrace.base.broker_config import BrokerConfig
 from headrace.base.events import EventLog
 from headrace.broker.session import KafkaSession
 from headrace.log.file_budget import FileBudget
-from headrace.node.assembly import Seams, assemble, open_directories
+from headrace.node.assembly import assemble, open_directories
+from headrace.node.seams import Seams
+from headrace.quorum.peers import OnAnswer
 from headrace.testing.clock import SimulatedClock, SimulatedTimers
 from headrace.testing.disk import SimulatedDisk
 from headrace.testing.network import SimulatedTransport
@@ -33,6 +35,16 @@ ADDRESS = ("broker.simulated", 9092)
 _SETTLING_ROUNDS_MAX = 10_000
 
 M = TypeVar("M", bound=Message)
+
+
+class Nobody:
+    """The other nodes of a cluster of one."""
+
+    def __init__(self, timers: SimulatedTimers) -> None:
+        self._timers = timers
+
+    def send(self, target_id: int, request: Message, on_answer: OnAnswer) -> None:  # noqa: ARG002
+        self._timers.call_soon(lambda: on_answer(None, True))
 
 
 class SimulatedBroker:
@@ -59,14 +71,20 @@ class SimulatedBroker:
         files = FileBudget(self.disk)
         cluster_id, directories = open_directories(self.config, seams, files)
         advertised = {LISTENER: ADDRESS}
-        self.node = assemble(self.config, seams, files, cluster_id, directories, advertised)
+        peers = Nobody(self.timers)
+        self.node = assemble(self.config, seams, files, cluster_id, directories, advertised, peers)
+        assert self.node.broker is not None
         self.broker = self.node.broker
-        registered = self.node.register(seams, advertised)
+        started = self.node.start()
         self.settle()
-        registered.value()
+        if self.failures:
+            raise self.failures[0]
+        started.value()
 
     def stop(self) -> None:
         """As after SIGTERM."""
+        self.node.leave(timeout_ms=0)
+        self.settle()
         self.broker.prepare_stop()
         self.settle()
         self.node.close()

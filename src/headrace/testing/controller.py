@@ -12,7 +12,7 @@ from headrace.base.broker_config import BrokerConfig
 from headrace.base.events import EventLog
 from headrace.base.ids import METADATA_TOPIC_ID
 from headrace.base.promise import Promise
-from headrace.cluster.controller import Controller
+from headrace.cluster.controller import Controller, supported_features
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.metadata_log import METADATA_CODEC, open_metadata_log
 from headrace.cluster.topic_names import CLUSTER_METADATA_TOPIC
@@ -25,6 +25,7 @@ from headrace.quorum.voters import Endpoint, Voter, VoterSet
 from headrace.testing.clock import SimulatedClock, SimulatedTimers
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
 
 LISTENER = "PLAINTEXT"
@@ -48,13 +49,16 @@ class SimulatedController:
         broker_ids: Sequence[int] = (1,),
         flags: dict[str, Any] | None = None,
         disk: SimulatedDisk | None = None,
+        replication: bool = True,
     ) -> None:
         self.random = Random(seed)
+        self.replication = replication
         self.config = BrokerConfig.of(flags)
         self.clock = SimulatedClock()
         self.disk = SimulatedDisk() if disk is None else disk
         self.broker_ids = tuple(broker_ids)
         self.failures: list[BaseException] = []
+        self.events: list[str] = []
         self.commit_count = 0
         self.open()
 
@@ -68,13 +72,37 @@ class SimulatedController:
             self.replica, ClusterImage, METADATA_CODEC, self.clock, self.timers
         )
         self.host.on_committed = self._on_committed
-        self.controller = Controller(self.host, self.config, self.random, replication=True)
+        self.controller = Controller(
+            self.host,
+            self.config,
+            self.random,
+            self.clock,
+            self.timers,
+            EventLog(self.events.append, self.clock),
+            replication=self.replication,
+        )
+        self.host.on_active = self.controller.on_active
+        self.host.on_inactive = self.controller.on_inactive
         self.host.start()
         self.settle()
         for broker_id in self.broker_ids:
-            self.controller.start(self._registration(broker_id), unclean=unclean)
-            self.settle()
+            self._bring_up(broker_id, unclean=unclean)
         assert not self.failures
+
+    def _bring_up(self, broker_id: int, *, unclean: bool) -> None:
+        """Register the broker and lift its fence, as its process would."""
+        registration = self._registration(broker_id)
+        before = self.image.brokers.get(broker_id)
+        if before is not None and not unclean:
+            registration.previous_broker_epoch = before.broker_epoch
+        broker_epoch = self.ask(registration).broker_epoch
+        self.ask(
+            BrokerHeartbeatRequest(
+                broker_id=broker_id,
+                broker_epoch=broker_epoch,
+                current_metadata_offset=self.image.last_offset,
+            )
+        )
 
     def _open_replica(self) -> Replica:
         log = open_metadata_log(self.disk, "data", self.clock, FileBudget(self.disk))
@@ -95,7 +123,7 @@ class SimulatedController:
             initial_voters=VoterSet([Voter(identity.key, (listener,))]),
             bootstrap_ids=(),
             listener=listener,
-            events=EventLog(lambda _line: None, self.clock),
+            events=EventLog(self.events.append, self.clock),
             on_fatal=self.failures.append,
         )
 
@@ -130,5 +158,6 @@ class SimulatedController:
             cluster_id="simulated",
             incarnation_id=self.random.randbytes(16),
             listeners=[Listener(name=LISTENER, host=f"broker{broker_id}", port=9092)],
+            features=supported_features(),
             rack=None,
         )

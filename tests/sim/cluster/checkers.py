@@ -26,6 +26,8 @@ from headrace.cluster.registrations import RECOVERING
 from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
 
 Key = tuple[bytes, int]
+Where = tuple[str, PartitionImage]
+"""Put into words only when a rule is broken."""
 
 
 def partitions_of(image: ClusterImage) -> dict[Key, PartitionImage]:
@@ -43,7 +45,7 @@ def check_decision(
         if isinstance(record, PartitionChangeRecord)
     )
     for key, partition in new.items():
-        where = f"{after.topics_by_id[key[0]].name}-{key[1]}: {partition}"
+        where = (after.topics_by_id[key[0]].name, partition)
         check_partition(after, partition, where)
         if key in old:
             check_step(old[key], partition, changes[key], where)
@@ -54,7 +56,15 @@ def check_decision(
     check_telling(after)
 
 
-def check_leader(image: ClusterImage, old: PartitionImage, new: PartitionImage, where: str) -> None:
+def check_committed(image: ClusterImage) -> None:
+    """What holds of an image whatever came before it."""
+    for topic, partition in image.partitions():
+        check_partition(image, partition, (topic.name, partition))
+
+
+def check_leader(
+    image: ClusterImage, old: PartitionImage, new: PartitionImage, where: Where
+) -> None:
     if new.leader not in (old.leader, NO_LEADER):
         assert image.brokers[new.leader].is_usable, f"C13 {where}"
 
@@ -69,7 +79,7 @@ def check_fenced(before: ClusterImage, after: ClusterImage) -> None:
         assert not list(after.partitions_led_by(broker_id)), f"C14 {broker_id}"
 
 
-def check_partition(image: ClusterImage, partition: PartitionImage, where: str) -> None:
+def check_partition(image: ClusterImage, partition: PartitionImage, where: Where) -> None:
     replicas, isr = partition.replicas, partition.isr
     assert partition.leader == NO_LEADER or partition.leader in isr, f"C1 {where}"
     assert isr, f"C2 {where}"
@@ -88,7 +98,7 @@ def check_partition(image: ClusterImage, partition: PartitionImage, where: str) 
     assert not adding & removing, f"C8 {where}"
 
 
-def check_step(old: PartitionImage, new: PartitionImage, changes: int, where: str) -> None:
+def check_step(old: PartitionImage, new: PartitionImage, changes: int, where: Where) -> None:
     assert new.leader_epoch >= old.leader_epoch, f"C3 {where}"
     if new.leader != old.leader:
         assert new.leader_epoch > old.leader_epoch, f"C3 {where}"
@@ -105,7 +115,7 @@ def _without_epoch(partition: PartitionImage) -> tuple[Any, ...]:
     )
 
 
-def check_clean(old: PartitionImage, new: PartitionImage, where: str) -> None:
+def check_clean(old: PartitionImage, new: PartitionImage, where: Where) -> None:
     if new.leader_recovery_state == RECOVERING:
         assert old.leader_recovery_state == RECOVERING, f"C7 {where}"
     if new.leader == NO_LEADER or new.leader == old.leader:

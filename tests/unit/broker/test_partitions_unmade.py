@@ -382,18 +382,15 @@ class Followed:
         self.broker = broker
         self.directory: LogDirectory = broker.node.directories[0]
         self.node_id = broker.broker.node_id
-        self.partitions._has_loaded = False
-        self.partitions.incarnation_id = b"this process now"
+        self.partitions._has_caught_up = False
 
     def follow(self, *records: Any) -> None:
         for record in records:
             self.image.replay(record)
         self.partitions.follow(self.image, records)
 
-    def registration(self, *log_dirs: bytes, incarnation_id: bytes = b"another") -> Any:
-        return RegisterBrokerRecord(
-            broker_id=self.node_id, incarnation_id=incarnation_id, log_dirs=list(log_dirs)
-        )
+    def registration(self, *log_dirs: bytes) -> RegisterBrokerRecord:
+        return RegisterBrokerRecord(broker_id=self.node_id, log_dirs=list(log_dirs))
 
     def partition(self, index: int, directory: bytes | None = None) -> PartitionRecord:
         return PartitionRecord(
@@ -422,8 +419,8 @@ def test_a_directory_that_history_names_late_is_missed_all_the_same() -> None:
     assert followed.state(0) == "here", "nothing was lost yet"
     followed.follow(followed.registration(here, GONE), followed.partition(1))
     assert [followed.state(index) for index in (0, 1)] == ["KAFKA_STORAGE_ERROR"] * 2
-    followed.follow(followed.registration(here, incarnation_id=b"this process now"))
-    followed.follow(followed.partition(2))
+    followed.partitions.on_caught_up()
+    followed.follow(followed.registration(here), followed.partition(2))
     assert followed.state(2) == "here", "new: it can't have been there"
     assert followed.directory.has_partition("t", 2), "and it has its folder at once"
     assert followed.directory.known_directories == {here, GONE}

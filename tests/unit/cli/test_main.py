@@ -86,7 +86,7 @@ def test_wrong_usage_is_2(words: list[str], capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--brokers", "3"], "come with replication"),
+        (["--brokers", "0"], "1 to 100 brokers"),
         (["--ports", "65500"], "65535"),
         (["--set", "log.retention.hour=1"], "did you mean log.retention.hours?"),
     ],

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.base.errors import UsageError
 from headrace.base.limits import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.brokers import decide_broker_heartbeat, decide_register_broker
 from headrace.cluster.controller import supported_features
@@ -35,8 +34,9 @@ from headrace.wire.kafka.messages.incremental_alter_configs import (
 from headrace.wire.kafka.messages.metadata_records import FeatureLevelRecord
 
 
-def allocate(cluster: SimulatedController, epoch: int = -1, broker: int = 1) -> range:
-    request = AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch)
+def allocate(cluster: SimulatedController) -> range:
+    epoch = cluster.image.brokers[1].broker_epoch
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
     response: AllocateProducerIdsResponse = cluster.ask(request)
     assert response.error_code == 0
     first = response.producer_id_start
@@ -84,10 +84,10 @@ def test_only_an_unclean_restart_begins_new_leader_epochs() -> None:
 def test_metadata_of_a_newer_version_is_not_served() -> None:
     cluster = SimulatedController()
     cluster.host.state.replay(FeatureLevelRecord(name="metadata.version", feature_level=31))
-    promise = cluster.controller.start(BrokerRegistrationRequest(broker_id=1), unclean=False)
-    cluster.settle()
-    assert isinstance(promise.error, UsageError)
-    assert "31" in str(promise.error)
+    request = BrokerRegistrationRequest(
+        broker_id=2, cluster_id="simulated", features=supported_features(), rack=None
+    )
+    assert cluster.ask(request).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_blocks_of_producer_ids_never_overlap_even_over_restarts() -> None:
@@ -104,9 +104,9 @@ def test_blocks_of_producer_ids_never_overlap_even_over_restarts() -> None:
 def test_producer_ids_for_unknown_or_old_brokers() -> None:
     cluster = SimulatedController()
     epoch = cluster.image.brokers[1].broker_epoch
-    assert allocate(cluster, epoch)
     for broker, stale, error in (
         (9, -1, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (1, -1, ErrorCode.STALE_BROKER_EPOCH),
         (1, epoch - 1, ErrorCode.STALE_BROKER_EPOCH),
     ):
         request = AllocateProducerIdsRequest(broker_id=broker, broker_epoch=stale)
@@ -136,7 +136,10 @@ def test_a_fence_is_lifted_once_the_broker_has_caught_up(
     cluster.ask(BrokerRegistrationRequest(broker_id=2, features=supported_features()))
     assert cluster.image.brokers[2].fenced
     request = BrokerHeartbeatRequest(
-        broker_id=2, current_metadata_offset=offset, want_fence=want_fence
+        broker_id=2,
+        broker_epoch=cluster.image.brokers[2].broker_epoch,
+        current_metadata_offset=offset,
+        want_fence=want_fence,
     )
     records, response = decide_broker_heartbeat(cluster.image, request, context(cluster))
     assert (response.is_fenced, len(records)) == (fenced, written)
@@ -226,6 +229,8 @@ def test_whatever_is_asked_the_image_holds_and_comes_back(
 ) -> None:
     cluster = SimulatedController(broker_ids=(1, 2, 3), seed=seed)
     for command in commands:
+        if isinstance(command, AllocateProducerIdsRequest):
+            command.broker_epoch = cluster.image.brokers[1].broker_epoch
         cluster.ask(command, 5 if isinstance(command, DeleteTopicsRequest) else None)
         check(cluster.image)
         assert cluster.image == cluster.host.state

@@ -6,7 +6,8 @@ import pytest
 from tests.unit.cluster.images import context_of, image_of, replayed
 
 from headrace.cluster import features
-from headrace.cluster.features import decide_bootstrap, decide_update_features, unserved_level
+from headrace.cluster.feature_updates import decide_update_features
+from headrace.cluster.features import decide_bootstrap, unserved_level
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.metadata_records import (

@@ -8,16 +8,23 @@ from tests.sim.cluster.memory_host import MemoryHost, SharedLog
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.events import EventLog
+from headrace.base.promise import Promise
 from headrace.cluster.controller import (
     CONTROLLER_APIS,
     Controller,
     _decision,
     supported_features,
 )
-from headrace.cluster.image import NO_LEADER
-from headrace.quorum.state_machine import NotLeader
+from headrace.cluster.image import NO_LEADER, PartitionImage
+from headrace.quorum.state_machine import HostOverloaded, NotLeader
 from headrace.testing.clock import SimulatedClock, SimulatedTimers
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
 from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.kafka.messages.create_topics import (
@@ -39,7 +46,8 @@ SESSION_MS, INTERVAL_MS = 3000, 500
 class Cluster:
     """One controller after another over one log; everything is committed at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, **flags: Any) -> None:
+        self.flags = {key.replace("_", "."): value for key, value in flags.items()}
         self.clock = SimulatedClock()
         self.timers = SimulatedTimers(self.clock)
         self.log = SharedLog()
@@ -51,7 +59,7 @@ class Cluster:
         self.host = MemoryHost(self.log, random, epoch)
         self.controller = Controller(
             self.host,  # type: ignore[arg-type]
-            BrokerConfig.of({"broker.session.timeout.ms": SESSION_MS}),
+            BrokerConfig.of({"broker.session.timeout.ms": SESSION_MS, **self.flags}),
             random,
             self.clock,
             self.timers,
@@ -197,7 +205,6 @@ def test_an_unregistered_broker_is_not_missed() -> None:
     before = len(cluster.log.committed)
     cluster.advance(3 * SESSION_MS)
     assert len(cluster.log.committed) == before
-    assert cluster.timers.pending_count == 0
 
 
 def test_a_deposed_controller_fences_nobody_and_answers_nothing() -> None:
@@ -229,6 +236,59 @@ def test_what_is_announced_is_committed() -> None:
     assert not cluster.says("broker_registered")
     cluster.host.commit()
     assert cluster.says("broker_registered")
+
+
+def led_by_another(cluster: Cluster) -> PartitionImage:
+    """A partition of brokers 1 and 2, in sync, that 2 leads."""
+    cluster.up(1, 2)
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
+    topic = CreatableTopic(
+        name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment]
+    )
+    cluster.ask(CreateTopicsRequest(topics=[topic]))
+    cluster.beat(1, want_fence=True)
+    cluster.beat(1)
+    image = cluster.host.state
+    (partition,) = image.topics_by_name["t"].partitions
+    assert partition.leader == 2
+    wanted = PartitionData(
+        partition_index=0,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        new_isr_with_epochs=[BrokerState(broker_id=2), BrokerState(broker_id=1)],
+    )
+    data = TopicData(topic_id=image.topics_by_name["t"].topic_id, partitions=[wanted])
+    request = AlterPartitionRequest(
+        broker_id=2, broker_epoch=image.brokers[2].broker_epoch, topics=[data]
+    )
+    assert cluster.ask(request).topics[0].partitions[0].error_code == 0
+    return image.topics_by_name["t"].partitions[0]
+
+
+@pytest.mark.parametrize(("enabled", "leader"), [("true", 1), ("false", 2)])
+def test_preferred_leaders_lead_again_by_themselves(enabled: str, leader: int) -> None:
+    cluster = Cluster(
+        leader_imbalance_check_interval_seconds="1", auto_leader_rebalance_enable=enabled
+    )
+    assert set(led_by_another(cluster).isr) == {1, 2}
+    cluster.advance(1000)
+    assert cluster.host.state.topics_by_name["t"].partitions[0].leader == leader
+
+
+def test_what_goes_wrong_by_itself_is_said_and_a_fence_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    cluster.up(1)
+    overloaded: Promise[Any] = Promise()
+    overloaded.reject(HostOverloaded("full"))
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.host, "submit", lambda *_, **__: overloaded)
+        cluster.advance(SESSION_MS)
+    assert cluster.fenced == []
+    assert cluster.says("controller_failed")
+    cluster.advance(SESSION_MS)
+    assert cluster.fenced == [1]
 
 
 def test_allowing_unclean_elections_holds_them_and_says_so_loudly() -> None:

@@ -9,6 +9,7 @@ from headrace.cluster.image import ClusterImage
 from headrace.cluster.topics import new_topic_id
 from headrace.testing.controller import SimulatedController
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.kafka.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -279,3 +280,53 @@ def test_deletion_can_be_disabled(version: int, error: int) -> None:
     create(cluster, topic("a"))
     assert delete(cluster, "a", version=version) == [("a", error)]
     assert list(cluster.image.topics_by_name) == ["a"]
+
+
+def test_a_second_replica_is_refused_in_words_until_brokers_copy() -> None:
+    cluster = SimulatedController(broker_ids=(1, 2, 3), replication=False)
+    for refused in (topic("t", 1, 2), assigned("t", (0, [1, 2]))):
+        (result,) = create(cluster, refused)
+        assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert "must be 1" in (result.error_message or "")
+    assert codes(create(cluster, topic("t"), topic("u", 3), assigned("v", (0, [2])))) == [0, 0, 0]
+
+
+def test_many_small_topics_are_spread_as_evenly_as_one_large() -> None:
+    cluster = SimulatedController(broker_ids=(1, 2, 3))
+    create(cluster, *(topic(f"a{index}") for index in range(10)))
+    for index in range(11):
+        create(cluster, topic(f"b{index}"))
+    assert sorted(cluster.image.preferred_counts.values()) == [7, 7, 7]
+
+
+def fenced(cluster: SimulatedController, broker_id: int) -> None:
+    epoch = cluster.image.brokers[broker_id].broker_epoch
+    cluster.ask(BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, want_fence=True))
+    assert cluster.image.brokers[broker_id].fenced
+
+
+def test_a_fenced_broker_gets_a_replica_only_if_it_must_and_is_not_in_sync() -> None:
+    cluster = SimulatedController(broker_ids=(1, 2, 3))
+    fenced(cluster, 2)
+    create(cluster, topic("t", 6, 2), topic("u", 1, 3))
+    for partition in cluster.image.topics_by_name["t"].partitions:
+        assert 2 not in partition.replicas
+    (partition,) = cluster.image.topics_by_name["u"].partitions
+    assert partition.replicas[2] == 2
+    assert set(partition.isr) == {1, 3}
+    (result,) = create(cluster, topic("v", 1, 4))
+    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_without_a_broker_that_is_up_there_are_no_new_topics() -> None:
+    cluster = SimulatedController(broker_ids=(1, 2))
+    fenced(cluster, 1)
+    assert codes(create(cluster, assigned("t", (0, [1])))) == [39]
+    (partition,) = (
+        create(cluster, assigned("t", (0, [1, 2]))) and cluster.image.topics_by_name["t"].partitions
+    )
+    assert (partition.leader, partition.isr) == (2, (2,))
+    fenced(cluster, 2)
+    (result,) = create(cluster, topic("u"))
+    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "fenced" in (result.error_message or "")

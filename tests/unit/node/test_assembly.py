@@ -26,11 +26,11 @@ def test_a_new_node_formats_its_directories_for_one_cluster() -> None:
 @pytest.mark.parametrize("end", ["stop", "kill", "crash"])
 def test_a_node_keeps_its_cluster_and_gets_a_new_epoch(end: str) -> None:
     broker = SimulatedBroker()
-    cluster_id, epoch = broker.broker.cluster_id, broker.node.broker_epoch
+    cluster_id, epoch = broker.broker.cluster_id, broker.broker.broker_epoch
     getattr(broker, end)()
     broker.start()
     assert broker.broker.cluster_id == cluster_id
-    assert broker.node.broker_epoch > epoch
+    assert broker.broker.broker_epoch > epoch
 
 
 def test_another_node_or_cluster_is_refused() -> None:

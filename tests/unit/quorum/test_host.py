@@ -16,9 +16,11 @@ from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
 from headrace.quorum.election_state import ReplicaKey
 from headrace.quorum.host import Host
+from headrace.quorum.log_view import SnapshotId
 from headrace.quorum.peers import OnAnswer
 from headrace.quorum.replica import Replica
 from headrace.quorum.settings import Identity, QuorumSettings
+from headrace.quorum.snapshot_files import SnapshotWriter
 from headrace.quorum.snapshotting import SnapshotPolicy
 from headrace.quorum.sole_host import SoleHost
 from headrace.quorum.state_machine import HostOverloaded, NotLeader, RecordCodec
@@ -75,8 +77,13 @@ class NoPeers:
 
 class Rig:
     def __init__(
-        self, disk: SimulatedDisk | None = None, policy: SnapshotPolicy | None = None
+        self,
+        disk: SimulatedDisk | None = None,
+        policy: SnapshotPolicy | None = None,
+        *,
+        keeps_copy: bool = True,
     ) -> None:
+        self.keeps_copy = keeps_copy
         self.disk = disk or SimulatedDisk(defer_syncs=True)
         self.clock = SimulatedClock()
         self.policy = policy
@@ -126,6 +133,7 @@ class Rig:
             self.clock,
             self.timers,
             self.policy,
+            keeps_copy=self.keeps_copy,
         )
         self.host.on_committed = self._on_committed
         self.host.on_active = self.epochs.append
@@ -500,3 +508,39 @@ def test_a_sole_voter_leads_without_waiting() -> None:
     rig.open()
     assert rig.host.is_active
     assert rig.clock.monotonic_ms() == 0
+
+
+def test_a_state_without_a_copy_is_one_object_and_snapshots_come_from_elsewhere() -> None:
+    rig = Rig(policy=SnapshotPolicy(bytes_between=300), keeps_copy=False)
+    due: list[tuple[SnapshotId, VoterSet]] = []
+    rig.host.write_snapshots_elsewhere(lambda *asked: due.append(asked))
+    for index in range(10):
+        rig.say(f"word {index}")
+        rig.settle()
+    assert rig.host.state is rig.host.committed
+    assert rig.committed == rig.host.committed.words
+    ((snapshot_id, voters),) = due
+    writer = SnapshotWriter(rig.disk, FOLDER, snapshot_id, voters, 0)
+    held = snapshot_id.end_offset - 3  # behind the leader change and the voters
+    writer.append([word.encode() for word in rig.host.committed.words[:held]])
+    writer.finish()
+    rig.host.adopt_snapshot(snapshot_id)
+    rig.settle()
+    assert rig.replica.snapshots.latest == snapshot_id
+    words = rig.host.committed.words
+    rig.disk.kill()
+    rig.open()
+    assert rig.host.committed.words == words
+
+
+def test_a_state_without_a_copy_is_loaded_anew_when_leadership_is_lost() -> None:
+    rig = Rig(keeps_copy=False)
+    rig.say("kept")
+    rig.settle()
+    installed: list[list[str]] = []
+    rig.host.on_installed = lambda: installed.append(list(rig.host.committed.words))
+    lost = rig.say("lost")
+    assert rig.host.committed.words == ["kept", "lost"]
+    rig.host._deactivate(NotLeader(-1, 2))
+    assert isinstance(lost.error, NotLeader)
+    assert installed == [["kept"]]

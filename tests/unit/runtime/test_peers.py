@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from headrace.base.events import EventLog
 from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
@@ -90,7 +91,8 @@ def run(story: Callable[[], Awaitable[Any]]) -> None:
             for _ in range(5):
                 await asyncio.sleep(0)  # transports end in the turn after they are told to
 
-    asyncio.run(bounded())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(bounded())
 
 
 def _closed_port() -> int:

@@ -47,13 +47,21 @@ APIS: tuple[Api, ...] = (
     Api(36, "SaslAuthenticate", 0, 2),
     Api(37, "CreatePartitions", 0, 3),
     Api(42, "DeleteGroups", 0, 2),
+    Api(43, "ElectLeaders", 0, 2),
     Api(44, "IncrementalAlterConfigs", 0, 1),
+    Api(45, "AlterPartitionReassignments", 0, 1),
+    Api(46, "ListPartitionReassignments", 0, 0),
     Api(47, "OffsetDelete", 0, 0),
+    Api(55, "DescribeQuorum", 0, 2),
+    Api(57, "UpdateFeatures", 0, 2),
     Api(60, "DescribeCluster", 0, 2),
     Api(61, "DescribeProducers", 0, 0),
+    Api(64, "UnregisterBroker", 0, 0),
     Api(65, "DescribeTransactions", 0, 0),
     Api(66, "ListTransactions", 0, 2),
     Api(75, "DescribeTopicPartitions", 0, 0),
+    Api(80, "AddRaftVoter", 0, 1),
+    Api(81, "RemoveRaftVoter", 0, 0),
 )
 
 BY_KEY: dict[int, Api] = {api.key: api for api in APIS}

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
-from headrace.quorum import replica as driver
+from headrace.quorum import replica_snapshots, snapshotting
 from headrace.quorum.election_state import ElectionState
 from headrace.quorum.host import Host
 from headrace.quorum.quorum_state_file import QUORUM_STATE, encode_quorum_state
@@ -108,23 +108,24 @@ def _snapshot_not_synced() -> list[Patch]:
         storage.sync_directory(folder)
         on_done(None)
 
-    return [(driver, "publish", publish)]
+    return [(replica_snapshots, "publish", publish)]
 
 
 def _snapshot_of_a_moving_state() -> list[Patch]:
     """The state goes on while its snapshot is being written."""
     original = Snapshotting.begin
 
-    def begin(self: Snapshotting, state: Any) -> bool:
+    def begin(self: Snapshotting, state: Any, end_offset: int) -> bool:
         class Moving:
             last_offset = state.last_offset
 
             def copy(self) -> Any:
                 return state
 
-        return original(self, Moving())  # type: ignore[arg-type]
+        return original(self, Moving(), end_offset)  # type: ignore[arg-type]
 
-    return [(Snapshotting, "begin", begin)]
+    # Small slices, so that there is time to move.
+    return [(Snapshotting, "begin", begin), (snapshotting, "SLICE_RECORDS_MAX", 5)]
 
 
 def _commits_from_memory() -> list[Patch]:
@@ -148,5 +149,5 @@ HOSTED_BUGS = [
     Bug("the log's sync is not awaited", _sync_not_awaited, frozenset({"H1", "H2", "H5"}), 20),
     Bug("a vote is told unsynced", _election_state_not_synced, frozenset({"H1", "H5", "H6"}), 10),
     Bug("a snapshot is named unsynced", _snapshot_not_synced, frozenset({"H6"}), 20),
-    Bug("a snapshot of a moving state", _snapshot_of_a_moving_state, frozenset({"H1"}), 10),
+    Bug("a snapshot of a moving state", _snapshot_of_a_moving_state, frozenset({"H1"}), 30),
 ]

@@ -7,8 +7,8 @@ A paused process does nothing; what should have happened to it happens when it g
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.base.errors import ProtocolError, StorageError
 from headrace.base.events import EventLog
@@ -17,9 +17,11 @@ from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
 from headrace.quorum.election_state import ReplicaKey
 from headrace.quorum.host import Host
+from headrace.quorum.log_view import SnapshotId
 from headrace.quorum.peers import OnAnswer
 from headrace.quorum.replica import Replica
 from headrace.quorum.settings import Identity
+from headrace.quorum.snapshot_files import SnapshotWriter
 from headrace.quorum.snapshotting import SnapshotPolicy
 from headrace.quorum.state_machine import RecordCodec
 from headrace.quorum.voters import Endpoint, VoterSet
@@ -27,6 +29,8 @@ from headrace.testing.disk import SimulatedDisk
 from headrace.testing.quorum.simulation import through_wire
 from headrace.testing.quorum.violation import Violation
 from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.record_batch import read_header
+from headrace.wire.kafka.records import read_batches, read_records
 
 if TYPE_CHECKING:
     from headrace.testing.quorum.hosted_world import HostedWorld
@@ -34,7 +38,13 @@ if TYPE_CHECKING:
 TOPIC = "counted"
 TOPIC_ID = bytes(15) + b"\x07"
 LISTENER = "QUORUM"
+FIRST_BOOTSTRAP_ID = -2
+_HOST = "host"
 _DATA = "data"
+
+
+def listener_of(node_id: int) -> Endpoint:
+    return Endpoint(LISTENER, f"{_HOST}{node_id}", 9093)
 
 
 class Counted(NamedTuple):
@@ -82,6 +92,13 @@ def _decode(data: bytes) -> Counted:
 CODEC = RecordCodec(_encode, _decode)
 
 
+def _replay(state: Counter, batches: Iterable[bytes | memoryview]) -> None:
+    for batch in batches:
+        if not read_header(batch).is_control:
+            for record in read_records(batch):
+                state.replay(_decode(record.value or b""))
+
+
 class _Timer:
     __slots__ = ("is_cancelled",)
 
@@ -110,12 +127,17 @@ class HostedNode:
         self.sync_slowness = 1
         self._syncs_scheduled = 0
         self._held: list[tuple[int, Callable[[], None]]] = []
+        self._told_value = 0
         self.replica: Replica
-        self.host: Host[Counter]
+        self.host: Host[Any]
 
     @property
     def key(self) -> ReplicaKey:
         return ReplicaKey(self.node_id, self.directory_id)
+
+    @property
+    def listener(self) -> Endpoint:
+        return listener_of(self.node_id)
 
     @property
     def is_active(self) -> bool:
@@ -158,17 +180,25 @@ class HostedNode:
             random=self.dice,
             peers=self,
             initial_voters=self.initial_voters,
-            bootstrap_ids=self.world.voter_ids,
-            listener=Endpoint(LISTENER, f"host{self.node_id}", 9093),
+            bootstrap_ids=[FIRST_BOOTSTRAP_ID - n for n in range(len(self.world.voter_ids))],
+            listener=self.listener,
             events=EventLog(lambda _line: None, self),
             on_fatal=self._on_fatal,
         )
-        policy = SnapshotPolicy(bytes_between=self.world.snapshot_bytes)
-        self.host = Host(self.replica, Counter, CODEC, self, self, policy)
-        self.host.on_committed = self._on_committed
+        self.host = self.make_host(SnapshotPolicy(bytes_between=self.world.snapshot_bytes))
         self.host.on_installed = self.world.on_installed
         self.host.start()
         self.schedule_syncs()
+
+    def make_host(self, policy: SnapshotPolicy) -> Host[Any]:
+        """Over the replica; a simulation of another state machine makes its own."""
+        keeps_copy = self.world.keeps_copy
+        host = Host(self.replica, Counter, CODEC, self, self, policy, keeps_copy=keeps_copy)
+        if not keeps_copy:
+            host.write_snapshots_elsewhere(self._on_snapshot_due)
+        host.on_committed = self._on_committed
+        self._told_value = 0
+        return host
 
     def stop(self, *, power_cut: bool) -> None:
         self.is_up = False
@@ -192,7 +222,37 @@ class HostedNode:
         self.world.on_fatal(self, error)
 
     def _on_committed(self, records: Sequence[Counted], last_offset: int) -> None:
-        self.world.checks.on_committed(self.node_id, self.host.committed, records, last_offset)
+        if records:
+            self._told_value = records[-1].value
+        committed = self.host.committed
+        is_ahead = self.host.is_active and not self.world.keeps_copy
+        if not is_ahead and (committed.last_offset, committed.value) != (
+            last_offset,
+            self._told_value,
+        ):
+            raise Violation("H1", f"{self.node_id} is told of {last_offset} before it is there")
+        told = committed.decision_ids[: self._told_value]
+        self.world.checks.on_committed(self.node_id, told, records, last_offset)
+
+    # -- another process that writes snapshots -------------------------------------------------
+
+    def _on_snapshot_due(self, snapshot_id: SnapshotId, voters: VoterSet) -> None:
+        """From the snapshot before and the log behind it, as a child process would."""
+        state, replica = Counter(), self.replica
+        offset = 0
+        before = replica.snapshots.latest
+        if before is not None and before.end_offset > 0:
+            _replay(state, (batch for _, batch in replica.snapshots.read(before)))
+            offset = before.end_offset
+        while offset < snapshot_id.end_offset:
+            data = replica.read(offset, 1_000, snapshot_id.end_offset)
+            for header, batch in read_batches(data):
+                _replay(state, [batch])
+                offset = header.next_offset
+        writer = SnapshotWriter(self.disk, replica.disk.folder, snapshot_id, voters, self.now_ms())
+        writer.append([CODEC.encode(record) for record in state.to_records()])
+        writer.finish()
+        self.later(self.dice.randrange(50), lambda: self.host.adopt_snapshot(snapshot_id))
 
     # -- what happens to it --------------------------------------------------------------------
 
@@ -251,8 +311,11 @@ class HostedNode:
                 on_answer(response, refused)
 
         self.later(world.settings.request_timeout_ms, lambda: answer(None, False))
-        target = world.nodes[target_id]
-        if not target.is_up and world.network.is_refused(self.node_id, target_id):
+        target = self._target(target_id)
+        if target is None:
+            self.later(1, lambda: answer(None, False))
+            return
+        if not target.is_up and world.network.is_refused(self.node_id, target.node_id):
             self.later(1, lambda: answer(None, True))
             return
         message, incarnation = through_wire(request), self.incarnation
@@ -261,8 +324,16 @@ class HostedNode:
             self._run(incarnation, lambda: answer(response, False))
 
         world.network.send(
-            self.node_id, target_id, target.on_request, self.node_id, message, deliver_back
+            self.node_id, target.node_id, target.on_request, self.node_id, message, deliver_back
         )
+
+    def _target(self, target_id: int) -> "HostedNode | None":
+        """As sockets find it: bootstrap servers by configuration, others where the quorum says."""
+        nodes = self.world.nodes
+        if target_id <= FIRST_BOOTSTRAP_ID:
+            return nodes[self.world.voter_ids[FIRST_BOOTSTRAP_ID - target_id]]
+        endpoint = self.replica.endpoint_of(target_id)
+        return nodes[int(endpoint[0].removeprefix(_HOST))] if endpoint else None
 
     def on_request(
         self, source_id: int, request: Message, deliver_back: Callable[[Message], None]

@@ -18,9 +18,9 @@ from headrace.base.promise import Promise
 from headrace.quorum.election_state import ReplicaKey
 from headrace.quorum.settings import QuorumSettings
 from headrace.quorum.state_machine import NotLeader
-from headrace.quorum.voters import Endpoint, Voter, VoterSet
+from headrace.quorum.voters import Voter, VoterSet
 from headrace.testing.quorum.hosted_checks import HostedChecks
-from headrace.testing.quorum.hosted_node import LISTENER, Counted, Counter, HostedNode
+from headrace.testing.quorum.hosted_node import Counted, Counter, HostedNode, listener_of
 from headrace.testing.quorum.network import Network, Weather
 from headrace.testing.quorum.violation import Violation
 from headrace.wire.kafka.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -48,12 +48,23 @@ class HostedOutcome:
 
 
 class HostedWorld:
-    def __init__(self, seed: int) -> None:
+    node_type: type[HostedNode] = HostedNode
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        voter_count: int | None = None,
+        observer_count: int | None = None,
+        weather: Weather | None = None,
+        snapshot_bytes: int | None = None,
+    ) -> None:
+        """What is not given is the seed's to say."""
         self.seed = seed
         self.dice = random.Random(seed * 6_151 + 7)
         dice = self.dice
         self.settings = SETTINGS
-        self.snapshot_bytes = dice.choice((600, 2_000, 1 << 20))
+        self.snapshot_bytes = snapshot_bytes or dice.choice((600, 2_000, 1 << 20))
         self.now_ms = 0
         self.event_count = 0
         self.faults: Tally[str] = Tally()
@@ -64,25 +75,29 @@ class HostedWorld:
         self._open: dict[int, set[int]] = {}
         """By node: decisions that wait there."""
         self._are_times_bad = True
-        weather = Weather(
+        bad_weather = Weather(
             loss=dice.choice((0.0, 0.02, 0.1)),
             doubling=dice.choice((0.0, 0.1)),
             straggling=dice.choice((0.0, 0.02)),
             delay_ms_max=dice.choice((2, 10, 40)),
             refusing=dice.choice((0.0, 0.7, 1.0)),
         )
-        self.network = Network(random.Random(dice.getrandbits(32)), weather, self.schedule)
+        network_dice = random.Random(dice.getrandbits(32))
+        self.network = Network(network_dice, weather or bad_weather, self.schedule)
         self.checks = HostedChecks()
-        voter_count, observer_count = dice.choice((1, 3, 3, 3, 5)), dice.choice((0, 1, 2))
+        drawn = dice.choice((1, 3, 3, 3, 5)), dice.choice((0, 1, 2))
+        voter_count = drawn[0] if voter_count is None else voter_count
+        observer_count = drawn[1] if observer_count is None else observer_count
         ids = range(1, voter_count + observer_count + 1)
         self.voter_ids = tuple(ids[:voter_count])
         voters = VoterSet(_voter(id_) for id_ in self.voter_ids)
         self.nodes = {
-            id_: HostedNode(
+            id_: self.node_type(
                 self, id_, _directory_id(id_), voters if id_ <= voter_count else VoterSet()
             )
             for id_ in ids
         }
+        self.keeps_copy = dice.random() < 0.7
         self._fault_pause_ms = dice.choice((100, 300, 1_000))
         self._client_pause_ms = dice.choice((5, 20, 60))
 
@@ -105,11 +120,19 @@ class HostedWorld:
             self.run_event()
         return True
 
+    def start_all(self) -> None:
+        for node in self.nodes.values():
+            if not node.is_up:
+                node.start()
+
+    def active(self) -> HostedNode | None:
+        """Who decides, of those that run."""
+        return next((node for node in self.nodes.values() if node.is_active), None)
+
     # -- a life --------------------------------------------------------------------------------
 
     def live(self, event_count: int = EVENTS_MIN) -> HostedOutcome:
-        for node in self.nodes.values():
-            node.start()
+        self.start_all()
         self.schedule(self._client_pause_ms, self._ask)
         self.schedule(self._fault_pause_ms, self._strike)
         while self.event_count < event_count:
@@ -158,7 +181,8 @@ class HostedWorld:
         if not self.run_until(is_at_rest, RECOVERY_MS_MAX):
             values = {id_: node.host.committed.value for id_, node in self.nodes.items()}
             raise Violation("L", f"no agreement: {values} of {len(self.checks.history)}")
-        self.checks.check_end([node.host.committed for node in self.nodes.values()])
+        states = [node.host.committed.decision_ids for node in self.nodes.values()]
+        self.checks.check_end(states)
 
     def on_stopped(self, node: HostedNode) -> None:
         self.checks.lost_count += len(self._open.pop(node.node_id, ()))
@@ -313,7 +337,8 @@ class HostedWorld:
         outside = [other for other in self.nodes.values() if other.key not in voters]
         if outside and self.dice.random() < 0.6:
             chosen = self.dice.choice(outside)
-            added = Listener(name=LISTENER, host=f"host{chosen.node_id}", port=9093)
+            endpoint = chosen.listener
+            added = Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port)
             node.replica.handle(
                 AddRaftVoterRequest(
                     cluster_id="simulated",
@@ -361,7 +386,7 @@ def _directory_id(node_id: int) -> bytes:
 
 def _voter(node_id: int) -> Voter:
     key = ReplicaKey(node_id, _directory_id(node_id))
-    return Voter(key, (Endpoint(LISTENER, f"host{node_id}", 9093),))
+    return Voter(key, (listener_of(node_id),))
 
 
 class FailedHostedSeed(AssertionError):

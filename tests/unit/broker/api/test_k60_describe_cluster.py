@@ -4,6 +4,7 @@ import pytest
 from tests.unit.broker.api.admin_broker import CLUSTER_ID, HOST, PORT, AdminBroker, versions_of
 
 from headrace.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from headrace.cluster.controller import supported_features
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
 from headrace.wire.kafka.messages.describe_cluster import DescribeClusterRequest
@@ -37,7 +38,12 @@ def test_fenced_brokers_only_if_asked_for() -> None:
     broker = AdminBroker()
     broker.cluster.ask(
         BrokerRegistrationRequest(
-            broker_id=2, listeners=[Listener(name="PLAINTEXT", host="b2", port=1)], rack="r2"
+            broker_id=2,
+            cluster_id=CLUSTER_ID,
+            incarnation_id=bytes(15) + b"2",
+            listeners=[Listener(name="PLAINTEXT", host="b2", port=1)],
+            features=supported_features(),
+            rack="r2",
         )
     )
     request = DescribeClusterRequest()

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.unit.quorum.raft.dialogue import VOTERS, Dialogue, key, log_of
 
-from headrace.quorum.events import Ready
+from headrace.quorum.events import Ready, Resign
 from headrace.quorum.voters import VoterSet
 from headrace.wire.kafka.codec import decode, encode
 from headrace.wire.kafka.errors import ErrorCode
@@ -229,3 +229,31 @@ def test_a_change_that_is_not_committed_in_time_is_told_so() -> None:
     ready = dialogue.sleep(300)
     assert error_in(ready) == ErrorCode.REQUEST_TIMED_OUT
     assert key(4) in dialogue.node.voters.latest
+
+
+def test_an_observer_that_is_gone_is_not_told_of() -> None:
+    dialogue = established()
+    dialogue.fetched_by(4, dialogue.node.log)
+
+    def observers() -> list[int]:
+        (reply,) = [
+            reply
+            for reply in dialogue.request(describe_request("__cluster_metadata")).replies
+            if isinstance(reply.message, DescribeQuorumResponse)
+        ]
+        assert isinstance(reply.message, DescribeQuorumResponse)
+        return [state.replica_id for state in reply.message.topics[0].partitions[0].observers]
+
+    assert observers() == [4]
+    for _ in range(700):
+        dialogue.now_ms += 500
+        catch_up(dialogue)
+    assert dialogue.role == "leader"
+    assert observers() == []
+
+
+def test_a_sole_voter_does_not_resign() -> None:
+    dialogue = Dialogue(voters=VoterSet.of(key(1)))
+    dialogue.lead()
+    dialogue.step(Resign())
+    assert dialogue.role == "leader"

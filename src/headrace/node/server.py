@@ -1,11 +1,13 @@
-"""A node with the roles broker and controller: wiring, start and stop.
+"""A node as a process: broker, controller or both; start, upkeep and stop.
 
 Owns: the order in which things come up and go down, the periodic upkeep, the signals.
 Must not know: what a request does.
 
-Up:   configuration → log directories → metadata log → partitions → groups → listeners → told
-Down: no new connections → waiting requests answered → connections closed → logs flushed and
-      checkpointed → clean-shutdown marker. Exit 0 within five seconds.
+Up:   configuration → log directories → listeners bound → quorum → controllers' listener open →
+      caught up, registered, unfenced → clients' listeners open → told
+Down: leaderships handed over → no new connections → waiting requests answered → the quorum's
+      leader resigns → connections closed → logs flushed and checkpointed → clean-shutdown marker.
+      Exit 0 within five seconds.
 
 A failure in `replay`, or of the metadata log's disk, stops the node at once with status 1: what
 it would answer from then on could be wrong.
@@ -14,7 +16,6 @@ it would answer from then on could be wrong.
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import json
 import os
 import random
@@ -22,26 +23,30 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from typing import TypeVar
 
 import uvloop
 
 from headrace.base.broker_config import BrokerConfig
-from headrace.base.config_sources import read_config_text
 from headrace.base.errors import HeadraceError, StorageError, UsageError
 from headrace.base.events import EventLog
 from headrace.base.limits import OPEN_SEGMENT_FILES_MAX, SHUTDOWN_TIMEOUT_MS
-from headrace.base.network import Transport
+from headrace.base.network import Session, Transport
 from headrace.base.promise import Promise
-from headrace.broker.broker import Broker
 from headrace.broker.session import KafkaSession
+from headrace.cluster.listener import ControllerSession
 from headrace.log.file_budget import FileBudget
-from headrace.node.assembly import AssembledBroker, Seams, assemble, open_directories
-from headrace.node.metrics import MetricsPage
+from headrace.node.assembly import AssembledNode, assemble, open_directories
+from headrace.node.configuration import load_config, refuse_exposed_listeners
+from headrace.node.formatting import prepare
+from headrace.node.metadata_quorum import FIRST_BOOTSTRAP_ID, bootstrap_addresses, quorum_settings
+from headrace.node.metrics import LoopMetrics, MetricsPage
+from headrace.node.seams import Seams
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import SidePort
+from headrace.runtime.peers import PeerConnections
 from headrace.runtime.tcp import TcpLimits, TcpServer
 
 _UPKEEP_INTERVAL_MS = 1000
@@ -49,74 +54,42 @@ _STALL_PROBE_MS = 100
 _STALL_MS = 100
 _DRAIN_STEP_S = 0.02
 _DRAIN_STEPS_MAX = int(SHUTDOWN_TIMEOUT_MS / 1000 / 2 / _DRAIN_STEP_S)
+_LEAVE_TIMEOUT_MS = 1_500
+"""Of a stop's five seconds, what the controller may take to let a broker go."""
+_RESIGN_TIMEOUT_S = 0.3
+"""For the word that a leader resigns to reach the others: it is sent, not waited for."""
+_NO_QUORUM_TOLD_EVERY_MS = 3_000
+
+T = TypeVar("T")
 
 
 def run(
     *,
     data: str,
     listen: str | None = None,
+    controller_listen: str | None = None,
     config_file: str | None = None,
     settings: dict[str, str] | None = None,
     insecure: bool = False,
     node_id: int | None = None,
     metrics_listen: str | None = None,
 ) -> int:
-    """Run a broker until SIGTERM or SIGINT; the process's exit status."""
-    config = load_config(data, listen, config_file, settings or {}, node_id, metrics_listen)
+    """Run a node until SIGTERM or SIGINT; the process's exit status."""
+    config = load_config(
+        data,
+        listen=listen,
+        controller_listen=controller_listen,
+        config_file=config_file,
+        settings=settings,
+        node_id=node_id,
+        metrics_listen=metrics_listen,
+    )
     refuse_exposed_listeners(config, insecure)
     return asyncio.Runner(loop_factory=uvloop.new_event_loop).run(_main(config, data))
 
 
-def load_config(
-    data: str,
-    listen: str | None,
-    config_file: str | None,
-    settings: dict[str, str],
-    node_id: int | None,
-    metrics_listen: str | None,
-) -> BrokerConfig:
-    """Flags over environment over file over defaults."""
-    from_file = None
-    if config_file is not None:
-        try:
-            from_file = read_config_text(Path(config_file).read_text(), config_file)
-        except OSError as error:
-            raise UsageError(f"can't read {config_file}: {error.strerror}") from error
-    flags = dict(settings)
-    if listen is not None:
-        flags["listeners"] = f"PLAINTEXT://{listen}"
-    if node_id is not None:
-        flags["node.id"] = str(node_id)
-    if metrics_listen is not None:
-        flags["headrace.metrics.listener"] = metrics_listen
-    config = BrokerConfig.of(flags, environment=os.environ, file=from_file)
-    if config.log_dirs:
-        return config
-    flags["log.dirs"] = os.path.join(data, "log")
-    return BrokerConfig.of(flags, environment=os.environ, file=from_file)
-
-
-def refuse_exposed_listeners(config: BrokerConfig, insecure: bool) -> None:
-    """Without authentication only loopback is served, unless somebody insists."""
-    for name, host, port in config.listeners:
-        if not _is_loopback(host) and not insecure:
-            raise UsageError(
-                f"listener {name}://{host}:{port} is open to the network and nothing "
-                "authenticates clients yet; listen on 127.0.0.1, or say --insecure"
-            )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name: nobody knows what it will mean tomorrow
-
-
 async def _main(config: BrokerConfig, data: str) -> int:
-    node = BrokerNode(config, data)
+    node = Node(config, data)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.request_stop)
@@ -129,7 +102,7 @@ async def _main(config: BrokerConfig, data: str) -> int:
     return await node.run()
 
 
-class BrokerNode:
+class Node:
     def __init__(self, config: BrokerConfig, data: str) -> None:
         self._config = config
         self._data = data
@@ -139,10 +112,11 @@ class BrokerNode:
         self.log = EventLog(_write_line, self._clock, config["headrace.log.level"])
         self._storage = DiskStorage(self._loop)
         self._pool = BufferPool()
-        self._servers: list[TcpServer] = []
+        self._servers: dict[str, TcpServer] = {}
         self._side_port: SidePort | None = None
-        self._node: AssembledBroker | None = None
-        self._broker: Broker | None = None
+        self._peers: PeerConnections | None = None
+        self._node: AssembledNode | None = None
+        self._metrics = LoopMetrics()
         self._stop = asyncio.Event()
         self._fatal: BaseException | None = None
         self._probed_ms = 0
@@ -157,6 +131,35 @@ class BrokerNode:
             os.remove(self._announcement_path)
         for name in config.without_effect():
             log.warning("setting_without_effect", key=name)
+        node = self._node = self._assemble()
+        for name, server in self._servers.items():
+            if self._is_controllers(name):
+                server.start()
+        metrics_address = await self._open_side_port(node)
+        self._every(_NO_QUORUM_TOLD_EVERY_MS, self._tell_of_no_quorum)
+        if not await self._settled(node.start()):
+            return
+        for name, server in self._servers.items():
+            if not self._is_controllers(name):
+                server.start()
+        self._schedule_upkeep(node)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
+        self._announce(node, metrics_address)
+        log.info(
+            "started",
+            node_id=config.node_id,
+            roles=",".join(sorted(config.roles)),
+            cluster_id=node.cluster_id,
+            listen=",".join(map(_text, node.addresses.values())),
+            metrics=_text(metrics_address),
+            partitions=0 if node.broker is None else sum(1 for _ in node.broker.partitions.all()),
+            took_ms=self._clock.monotonic_ms() - started_ms,
+        )
+
+    def _assemble(self) -> AssembledNode:
+        config, log = self._config, self.log
         seams = Seams(
             self._storage,
             self._clock,
@@ -166,29 +169,26 @@ class BrokerNode:
             self._on_fatal,
         )
         files = FileBudget(self._storage, _open_files_max())
+        prepare(self._storage, config, seams.random)
         cluster_id, directories = open_directories(config, seams, files)
         advertised = self._listen()
-        node = assemble(config, seams, files, cluster_id, directories, advertised)
-        self._node = node
-        broker = self._broker = node.broker
-        await self._settled(node.register(seams, advertised))
-        for server in self._servers:
-            server.start()
-        metrics_address = await self._open_side_port(broker)
-        self._schedule_upkeep(broker)
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 100)
-        self._announce(advertised, metrics_address)
-        log.info(
-            "started",
-            node_id=broker.node_id,
-            cluster_id=cluster_id,
-            listen=",".join(map(_text, advertised.values())),
-            metrics=_text(metrics_address),
-            partitions=sum(1 for _ in broker.partitions.all()),
-            took_ms=self._clock.monotonic_ms() - started_ms,
+        self._peers = PeerConnections(
+            self._loop,
+            self._clock,
+            self._resolve,
+            log,
+            client_id=f"headrace-node-{config.node_id}",
+            request_timeout_ms=quorum_settings(config).request_timeout_ms,
+            forward_timeout_ms=int(config["request.timeout.ms"]),
         )
+        return assemble(config, seams, files, cluster_id, directories, advertised, self._peers)
+
+    def _resolve(self, node_id: int) -> tuple[str, int] | None:
+        if node_id <= FIRST_BOOTSTRAP_ID:
+            addresses = bootstrap_addresses(self._config)
+            index = FIRST_BOOTSTRAP_ID - node_id
+            return addresses[index] if index < len(addresses) else None
+        return None if self._node is None else self._node.replica.endpoint_of(node_id)
 
     def _listen(self) -> dict[str, tuple[str, int]]:
         """Bind every listener (nobody is accepted yet); what clients are told to connect to."""
@@ -210,32 +210,43 @@ class BrokerNode:
                 bound_host, bound_port = server.listen(host or "0.0.0.0", port)
             except OSError as error:
                 raise UsageError(f"can't listen on {host}:{port}: {error.strerror}") from error
-            self._servers.append(server)
+            self._servers[name] = server
             told_host, told_port = told.get(name, (host, port))
             advertised[name] = (told_host or bound_host, told_port or bound_port)
         return advertised
 
-    def _session_factory(self, listener_name: str) -> Callable[[Transport], KafkaSession]:
-        def session(transport: Transport) -> KafkaSession:
-            assert self._broker is not None
-            return KafkaSession(self._broker, transport, listener_name)
+    def _is_controllers(self, listener_name: str) -> bool:
+        return any(name == listener_name for name, _, _ in self._config.controller_listeners)
+
+    def _session_factory(self, listener_name: str) -> Callable[[Transport], Session]:
+        def session(transport: Transport) -> Session:
+            assert self._node is not None
+            if self._node.listener is not None and self._is_controllers(listener_name):
+                return ControllerSession(self._node.listener, transport)
+            assert self._node.broker is not None
+            return KafkaSession(self._node.broker, transport, listener_name)
 
         return session
 
-    async def _settled(self, promise: Promise[int]) -> int:
-        future: asyncio.Future[int] = self._loop.create_future()
+    async def _settled(self, promise: Promise[T]) -> bool:
+        """True once it is resolved, False if the node was told to stop before."""
+        done = asyncio.Event()
+        promise.then(lambda _: done.set())
+        if not done.is_set():
+            waiting = [
+                self._loop.create_task(done.wait(), name="started"),
+                self._loop.create_task(self._stop.wait(), name="stopped before"),
+            ]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+        if not promise.settled:
+            return False
+        promise.value()
+        return True
 
-        def on_settled(settled: Promise[int]) -> None:
-            if settled.error is None:
-                future.set_result(settled.value())
-            else:
-                future.set_exception(settled.error)
-
-        promise.then(on_settled)
-        return await future
-
-    async def _open_side_port(self, broker: Broker) -> tuple[str, int]:
-        page = MetricsPage(broker, self._servers, self._pool)
+    async def _open_side_port(self, node: AssembledNode) -> tuple[str, int]:
+        page = MetricsPage(node, self._servers.values(), self._pool, self._metrics)
         self._side_port = SidePort({"/metrics": page.metrics, "/health": page.health})
         listener: str | None = self._config["headrace.metrics.listener"]
         host, _, port = (listener or "127.0.0.1:0").rpartition(":")
@@ -244,17 +255,36 @@ class BrokerNode:
         except OSError as error:
             raise UsageError(f"can't listen on {host}:{port}: {error.strerror}") from error
 
+    def _tell_of_no_quorum(self) -> None:
+        node = self._node
+        if node is None or node.replica.leader_id >= 0:
+            return
+        assert self._peers is not None
+        tried = [f"{address} ({reason})" for address, reason in self._peers.failing().items()]
+        known = [_text(address) for address in bootstrap_addresses(self._config)]
+        self.log.warning(
+            "no_quorum",
+            epoch=node.replica.epoch,
+            voters=",".join(str(key.id) for key in node.replica.voters.keys),
+            tried="; ".join(tried) or ",".join(known) or "nobody",
+        )
+
     @property
     def _announcement_path(self) -> str:
         return os.path.join(self._data, "broker.json")
 
-    def _announce(
-        self, advertised: dict[str, tuple[str, int]], metrics_address: tuple[str, int]
-    ) -> None:
+    def _announce(self, node: AssembledNode, metrics_address: tuple[str, int]) -> None:
         """`broker.json`: where this process is, for those who started it."""
+        controllers = [
+            _text(at) for name, at in node.addresses.items() if self._is_controllers(name)
+        ]
+        brokers = [
+            _text(at) for name, at in node.addresses.items() if not self._is_controllers(name)
+        ]
         told = {
             "pid": os.getpid(),
-            "listen": _text(next(iter(advertised.values()))),
+            "listen": (brokers or controllers)[0],
+            "controller_listen": controllers[0] if controllers else None,
             "metrics": _text(metrics_address),
         }
         path = self._announcement_path
@@ -262,13 +292,15 @@ class BrokerNode:
 
     # -- upkeep ------------------------------------------------------------------------
 
-    def _schedule_upkeep(self, broker: Broker) -> None:
-        config, partitions = self._config, broker.partitions
-        self._every(_UPKEEP_INTERVAL_MS, partitions.flush_due)
-        self._every(_UPKEEP_INTERVAL_MS, partitions.sweep)
-        self._every(int(config["log.retention.check.interval.ms"]), partitions.retain)
-        checkpoint_ms = int(config["replica.high.watermark.checkpoint.interval.ms"])
-        self._every(checkpoint_ms, partitions.checkpoint)
+    def _schedule_upkeep(self, node: AssembledNode) -> None:
+        config = self._config
+        if node.broker is not None:
+            partitions = node.broker.partitions
+            self._every(_UPKEEP_INTERVAL_MS, partitions.flush_due)
+            self._every(_UPKEEP_INTERVAL_MS, partitions.sweep)
+            self._every(int(config["log.retention.check.interval.ms"]), partitions.retain)
+            checkpoint_ms = int(config["replica.high.watermark.checkpoint.interval.ms"])
+            self._every(checkpoint_ms, partitions.checkpoint)
         self._probed_ms = self._clock.monotonic_ms()
         self._every(_STALL_PROBE_MS, self._probe_stall)
 
@@ -287,11 +319,10 @@ class BrokerNode:
         self._timers.call_later(interval_ms, turn)
 
     def _probe_stall(self) -> None:
-        assert self._broker is not None
         now_ms = self._clock.monotonic_ms()
         late_ms = now_ms - self._probed_ms - _STALL_PROBE_MS
         self._probed_ms = now_ms
-        metrics = self._broker.metrics
+        metrics = self._metrics
         if late_ms > _STALL_MS:
             metrics.loop_stalls += 1
             metrics.loop_stall_ms_max = max(metrics.loop_stall_ms_max, late_ms)
@@ -315,24 +346,44 @@ class BrokerNode:
         return await self._shut_down()
 
     async def _shut_down(self) -> int:
-        assert self._broker is not None
+        node = self._node
+        assert node is not None
         started_ms = self._clock.monotonic_ms()
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._announcement_path)
-        for server in self._servers:
+        await self._leave(node)
+        for server in self._servers.values():
             server.stop_accepting()
-        self._broker.prepare_stop()
-        for _ in range(_DRAIN_STEPS_MAX):
-            if not any(server.busy for server in self._servers):
-                break
-            await asyncio.sleep(_DRAIN_STEP_S)
-        for server in self._servers:
+        if node.broker is not None:
+            node.broker.prepare_stop()
+        await self._drain(lambda name: not self._is_controllers(name), _DRAIN_STEPS_MAX)
+        node.resign()
+        await self._drain(lambda _: True, int(_RESIGN_TIMEOUT_S / _DRAIN_STEP_S))
+        for server in self._servers.values():
             server.close()
         if self._side_port is not None:
             self._side_port.close()
         status = self._close_logs()
+        if self._peers is not None:
+            self._peers.close()
         self.log.info("stopped", status=status, took_ms=self._clock.monotonic_ms() - started_ms)
         return status
+
+    async def _leave(self, node: AssembledNode) -> None:
+        left = asyncio.Event()
+        leaving = node.leave(_LEAVE_TIMEOUT_MS)
+        leaving.then(lambda _: left.set())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * _LEAVE_TIMEOUT_MS / 1000):
+                await left.wait()
+
+    async def _drain(self, is_awaited: Callable[[str], bool], steps_max: int) -> None:
+        """Wait until these listeners' connections owe nothing, for a bounded time."""
+        servers = [server for name, server in self._servers.items() if is_awaited(name)]
+        for _ in range(steps_max):
+            if not any(server.busy for server in servers):
+                return
+            await asyncio.sleep(_DRAIN_STEP_S)
 
     def _close_logs(self) -> int:
         assert self._node is not None
@@ -348,8 +399,10 @@ class BrokerNode:
 
     def abandon(self) -> None:
         """Leave without a word to the disk: the next start recovers."""
-        for server in self._servers:
+        for server in self._servers.values():
             server.close()
+        if self._peers is not None:
+            self._peers.close()
         if self._side_port is not None:
             self._side_port.close()
 

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.errors import UsageError
-from headrace.node.broker import load_config, refuse_exposed_listeners
+from headrace.node.configuration import load_config, refuse_exposed_listeners
 
 
 def loaded(
@@ -18,7 +18,10 @@ def loaded(
         path.write_text(file)
     flags = {key.replace("_", "."): value for key, value in settings.items()}
     return load_config(
-        str(tmp_path / "data"), listen, None if path is None else str(path), flags, None, None
+        str(tmp_path / "data"),
+        listen=listen,
+        config_file=None if path is None else str(path),
+        settings=flags,
     )
 
 
@@ -40,7 +43,7 @@ def test_the_data_folder_holds_the_log_unless_told_otherwise(tmp_path: Path) -> 
 
 def test_a_file_that_is_not_there_is_told_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"can't read .*missing\.toml: No such file"):
-        load_config(str(tmp_path), None, str(tmp_path / "missing.toml"), {}, None, None)
+        load_config(str(tmp_path), config_file=str(tmp_path / "missing.toml"))
 
 
 def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
