@@ -28,6 +28,7 @@ from headrace.broker.offsets_log import PartitionOffsetsLog
 from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.replication.replication import Replication
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.peers import LocalPeers
 from headrace.broker.transactions.store import PartitionStateLog
@@ -35,6 +36,7 @@ from headrace.broker.transactions.verification import LocalVerifier, Verifier
 from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import ClusterImage
+from headrace.quorum.peers import Peers
 from headrace.wire.kafka.messages.metadata_records import RemoveTopicRecord, TopicRecord
 
 
@@ -68,7 +70,10 @@ class Broker:
         controller: ControllerClient,
         advertised: dict[str, tuple[str, int]],
         image: ClusterImage,
+        peers: Peers,
+        current_epoch: Callable[[], int],
     ) -> None:
+        """`peers` reaches the other brokers; `current_epoch` is that of our registration."""
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.config = config
@@ -98,6 +103,18 @@ class Broker:
         self.producer_ids = ProducerIds(
             controller, node_id, self.principal, lambda: self.broker_epoch
         )
+        self.replication = Replication(
+            me=node_id,
+            broker_epoch=current_epoch,
+            config=config,
+            image=lambda: self.image,
+            controller=controller,
+            peers=peers,
+            clock=clock,
+            timers=timers,
+            events=log,
+        )
+        partitions.roles = self.replication
         self.offsets_log = PartitionOffsetsLog(self)
         self.groups = GroupCoordinator(
             config, self.offsets_log, clock, timers, random, lambda: self.image
@@ -214,6 +231,7 @@ class Broker:
     def prepare_stop(self) -> None:
         """Let nobody wait any longer: waiting requests are answered with what there is."""
         self.stopping = True
+        self.replication.close()
         for fetch in list(self.waiting_fetches):
             fetch.complete_now()
         self.transactions.shutdown()

@@ -20,7 +20,7 @@ Records = list[Any]
 """Metadata records, in the order in which they are replayed."""
 
 
-REPLICATION_SERVED = False
+REPLICATION_SERVED = True
 """Do brokers copy partitions from one another? Until they do, a second replica would be a promise
 that nobody keeps: it is refused, in `cluster.topics`. Simulations of the controller turn it on."""
 

@@ -17,6 +17,7 @@ from headrace.base.promise import Promise
 from headrace.broker.broker import Broker
 from headrace.broker.lifecycle import BrokerLifecycle, LifecycleSettings
 from headrace.broker.partitions import Partitions
+from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.cluster.controller import Controller, supported_features
 from headrace.cluster.listener import ControllerListener
 from headrace.cluster.principals import ANONYMOUS
@@ -49,6 +50,7 @@ class AssembledNode:
         directories: list[LogDirectory],
         quorum: MetadataQuorum,
         peers: Peers,
+        broker_peers: Peers,
         advertised: Addresses,
     ) -> None:
         self.config = config
@@ -80,7 +82,7 @@ class AssembledNode:
         self.broker: Broker | None = None
         self.lifecycle: BrokerLifecycle | None = None
         if config.is_broker:
-            self.broker = self._make_broker()
+            self.broker = self._make_broker(broker_peers)
             self.lifecycle = self._make_lifecycle(self.broker)
         host = self.host
         host.on_committed = self._on_committed
@@ -139,7 +141,7 @@ class AssembledNode:
         self._on_leader_change.append(membership.on_leader_change)
         return membership
 
-    def _make_broker(self) -> Broker:
+    def _make_broker(self, peers: Peers) -> Broker:
         config, seams = self.config, self._seams
         served = set(config.log_dirs)
         directories = [each for each in self.directories if each.path in served]
@@ -157,7 +159,12 @@ class AssembledNode:
             controller=self.channel,
             advertised={name: at for name, at in self.addresses.items() if name in names},
             image=self.host.committed,
+            peers=peers,
+            current_epoch=self._current_epoch,
         )
+
+    def _current_epoch(self) -> int:
+        return ANY_EPOCH if self.lifecycle is None else self.lifecycle.broker_epoch
 
     def _make_lifecycle(self, broker: Broker) -> BrokerLifecycle:
         config, seams = self.config, self._seams
@@ -346,8 +353,12 @@ def assemble(
     directories: list[LogDirectory],
     advertised: Addresses,
     peers: Peers,
+    broker_peers: Peers,
 ) -> AssembledNode:
-    """Make the parts from what is on disk; nothing moves before `start`."""
+    """Make the parts from what is on disk; nothing moves before `start`.
+
+    `peers` reaches the quorum's listeners, `broker_peers` those of brokers.
+    """
     metadata = next(each for each in directories if each.path == config.metadata_log_dir)
     if metadata.failure is not None:
         raise metadata.failure
@@ -356,4 +367,6 @@ def assemble(
     quorum = open_metadata_quorum(
         config, seams, files, cluster_id, metadata.directory_id, peers, listener
     )
-    return AssembledNode(config, seams, cluster_id, directories, quorum, peers, advertised)
+    return AssembledNode(
+        config, seams, cluster_id, directories, quorum, peers, broker_peers, advertised
+    )

@@ -33,6 +33,7 @@ from headrace.base.events import EventLog
 from headrace.base.limits import OPEN_SEGMENT_FILES_MAX, SHUTDOWN_TIMEOUT_MS
 from headrace.base.network import Session, Transport
 from headrace.base.promise import Promise
+from headrace.broker.replication.replication import COMMIT_LOOK_MS
 from headrace.broker.session import KafkaSession
 from headrace.cluster.listener import ControllerSession
 from headrace.log.file_budget import FileBudget
@@ -115,6 +116,7 @@ class Node:
         self._servers: dict[str, TcpServer] = {}
         self._side_port: SidePort | None = None
         self._peers: PeerConnections | None = None
+        self._broker_peers: PeerConnections | None = None
         self._node: AssembledNode | None = None
         self._metrics = LoopMetrics()
         self._stop = asyncio.Event()
@@ -181,7 +183,37 @@ class Node:
             request_timeout_ms=quorum_settings(config).request_timeout_ms,
             forward_timeout_ms=int(config["request.timeout.ms"]),
         )
-        return assemble(config, seams, files, cluster_id, directories, advertised, self._peers)
+        self._broker_peers = PeerConnections(
+            self._loop,
+            self._clock,
+            self._resolve_broker,
+            log,
+            client_id=f"headrace-node-{config.node_id}",
+            request_timeout_ms=int(config["replica.socket.timeout.ms"]),
+        )
+        return assemble(
+            config,
+            seams,
+            files,
+            cluster_id,
+            directories,
+            advertised,
+            self._peers,
+            self._broker_peers,
+        )
+
+    def _resolve_broker(self, node_id: int) -> tuple[str, int] | None:
+        """A broker's listener for brokers, as it registered."""
+        if self._node is None:
+            return None
+        broker = self._node.host.committed.brokers.get(node_id)
+        if broker is None:
+            return None
+        name = self._config["inter.broker.listener.name"] or "PLAINTEXT"
+        for endpoint in broker.endpoints:
+            if endpoint.listener_name == name:
+                return endpoint.host, endpoint.port
+        return None
 
     def _resolve(self, node_id: int) -> tuple[str, int] | None:
         if node_id <= FIRST_BOOTSTRAP_ID:
@@ -298,6 +330,7 @@ class Node:
             partitions = node.broker.partitions
             self._every(_UPKEEP_INTERVAL_MS, partitions.flush_due)
             self._every(_UPKEEP_INTERVAL_MS, partitions.sweep)
+            self._every(COMMIT_LOOK_MS, node.broker.replication.tick)
             self._every(int(config["log.retention.check.interval.ms"]), partitions.retain)
             checkpoint_ms = int(config["replica.high.watermark.checkpoint.interval.ms"])
             self._every(checkpoint_ms, partitions.checkpoint)
@@ -364,8 +397,9 @@ class Node:
         if self._side_port is not None:
             self._side_port.close()
         status = self._close_logs()
-        if self._peers is not None:
-            self._peers.close()
+        for peers in (self._peers, self._broker_peers):
+            if peers is not None:
+                peers.close()
         self.log.info("stopped", status=status, took_ms=self._clock.monotonic_ms() - started_ms)
         return status
 
@@ -401,8 +435,9 @@ class Node:
         """Leave without a word to the disk: the next start recovers."""
         for server in self._servers.values():
             server.close()
-        if self._peers is not None:
-            self._peers.close()
+        for peers in (self._peers, self._broker_peers):
+            if peers is not None:
+                peers.close()
         if self._side_port is not None:
             self._side_port.close()
 

@@ -72,7 +72,9 @@ class SimulatedBroker:
         cluster_id, directories = open_directories(self.config, seams, files)
         advertised = {LISTENER: ADDRESS}
         peers = Nobody(self.timers)
-        self.node = assemble(self.config, seams, files, cluster_id, directories, advertised, peers)
+        self.node = assemble(
+            self.config, seams, files, cluster_id, directories, advertised, peers, peers
+        )
         assert self.node.broker is not None
         self.broker = self.node.broker
         started = self.node.start()

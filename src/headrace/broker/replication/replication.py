@@ -183,7 +183,7 @@ class Replication:
         broker = self._image().brokers.get(broker_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             return False
-        return broker_epoch in (-1, broker.broker_epoch)
+        return broker_epoch == broker.broker_epoch
 
     def tick(self) -> None:
         """Every `COMMIT_LOOK_MS`: time-outs of producers; now and then, who lags."""
