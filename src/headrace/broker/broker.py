@@ -30,12 +30,12 @@ from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.replication.replication import Replication
 from headrace.broker.transactions.coordinator import TransactionCoordinator
-from headrace.broker.transactions.peers import LocalPeers
+from headrace.broker.transactions.peers import ClusterPeers, ClusterVerifier
 from headrace.broker.transactions.store import PartitionStateLog
-from headrace.broker.transactions.verification import LocalVerifier, Verifier
+from headrace.broker.transactions.verification import Verifier
 from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.cluster.features import TRANSACTION_VERSION
-from headrace.cluster.image import ClusterImage
+from headrace.cluster.image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterImage
 from headrace.quorum.peers import Peers
 from headrace.wire.kafka.messages.metadata_records import RemoveTopicRecord, TopicRecord
 
@@ -44,6 +44,14 @@ class ControllerClient(Protocol):
     """The controller, here or elsewhere: Kafka requests in, their responses out."""
 
     def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]: ...
+
+
+class Coordinator(Protocol):
+    """Who keeps state in the partitions of an internal topic."""
+
+    def load(self, partition: int) -> Promise[int]: ...
+
+    def unload(self, partition: int) -> None: ...
 
 
 class _WaitingForImage:
@@ -113,6 +121,7 @@ class Broker:
             clock=clock,
             timers=timers,
             events=log,
+            on_role=self._on_role,
         )
         partitions.roles = self.replication
         self.offsets_log = PartitionOffsetsLog(self)
@@ -125,10 +134,14 @@ class Broker:
             clock,
             timers,
             self.producer_ids.next,
-            LocalPeers(self),
+            ClusterPeers(self, peers),
             lambda: self.image.features.get(TRANSACTION_VERSION, 0),
         )
-        self.verifier: Verifier = LocalVerifier(self)
+        self._coordinators: dict[str, Coordinator] = {
+            OFFSETS_TOPIC: self.groups,
+            TRANSACTIONS_TOPIC: self.transactions,
+        }
+        self.verifier: Verifier = ClusterVerifier(self, peers)
         self._advertised = advertised
         self._take_settings()
 
@@ -180,6 +193,16 @@ class Broker:
             self.partitions.refresh_configs(self.image)
         if self._waiting_for_image:
             self._wake_waiting()
+
+    def _on_role(self, partition: Partition, leads: bool) -> None:
+        """Coordinators move with the partitions that hold their state."""
+        if not self.is_serving or not partition.is_internal:
+            return
+        coordinator = self._coordinators.get(partition.topic)
+        if coordinator is not None:
+            coordinator.unload(partition.index)
+            if leads:
+                coordinator.load(partition.index)
 
     def on_image_replaced(self, image: ClusterImage) -> None:
         """The image is another object, loaded from a snapshot; all of it is told next."""

@@ -182,9 +182,11 @@ def _created(response: object) -> int:
 
 
 def _entries(target: Partition, read_bytes: int) -> Iterator[LogEntry]:
-    offset = target.log.log_start_offset
-    while offset < target.high_watermark:
-        region = target.log.read(offset, read_bytes, target.high_watermark).region
+    # To the end, not to the high watermark: what a new leader has is committed with its epoch,
+    # and the watermark it was told may be older than what was acknowledged.
+    offset, end_offset = target.log.log_start_offset, target.log.log_end_offset
+    while offset < end_offset:
+        region = target.log.read(offset, read_bytes, end_offset).region
         if region is None:
             return
         data = region.file.read(region.position, region.length)

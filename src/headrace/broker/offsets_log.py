@@ -22,7 +22,7 @@ class PartitionOffsetsLog(InternalLog):
         config = self._broker.config
         return TopicPlan(
             partition_count=int(config["offsets.topic.num.partitions"]),
-            replication_factor=-1,
+            replication_factor=int(config["offsets.topic.replication.factor"]),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

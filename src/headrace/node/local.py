@@ -24,7 +24,12 @@ from headrace.base.broker_keys import BROKER_CONFIG
 from headrace.base.errors import HeadraceError
 from headrace.node.local_control import ControlServer
 from headrace.node.local_files import DirectoryLock, Layout, read_json, replace_json
-from headrace.node.local_plan import NodePlan, plan_nodes, remembered_ports
+from headrace.node.local_plan import (
+    NodePlan,
+    plan_nodes,
+    remembered_ports,
+    replication_defaults,
+)
 from headrace.node.local_process import NodeProcess, State, answers, stop_leftovers
 from headrace.node.local_quorum import form_quorum
 
@@ -114,7 +119,11 @@ class Supervisor:
                 plan,
                 self.layout.data_of(plan.name),
                 self.layout.log_of(plan.name),
-                {**found.settings_of(plan), **options.settings},
+                {
+                    **found.settings_of(plan),
+                    **replication_defaults(options.brokers),
+                    **options.settings,
+                },
             )
             self._cares[plan.name] = _Care(process)
 

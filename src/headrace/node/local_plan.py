@@ -29,6 +29,7 @@ CONTROLLER_PORT_STEP = 100
 METRICS_PORT_STEP = 500
 CONTROLLER_METRICS_PORT_STEP = 600
 COMBINED_MAX = 3
+REPLICAS_MAX = 3
 """Brokers that are controllers as well, where no controllers were asked for."""
 NODES_MAX = 100
 """Of each kind: what the steps between the ports leave room for."""
@@ -117,6 +118,21 @@ def _plan_broker(index: int, ports: "_Ports", *, combined: bool) -> NodePlan:
     wanted.append(("controller_port", CONTROLLER_PORT_STEP + index))
     port, metrics_port, controller_port = ports.of(name, wanted)
     return NodePlan(name, index + 1, COMBINED, port, controller_port, metrics_port)
+
+
+def replication_defaults(brokers: int) -> dict[str, str]:
+    """New topics have up to three replicas; with three, a write needs two of them."""
+    replicas = min(REPLICAS_MAX, brokers)
+    if replicas == 1:
+        return {}
+    in_sync = 2 if replicas == REPLICAS_MAX else 1
+    return {
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+    }
 
 
 def remembered_ports(plans: list[NodePlan]) -> dict[str, dict[str, int]]:

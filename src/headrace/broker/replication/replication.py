@@ -43,7 +43,9 @@ class Replication:
         clock: Clock,
         timers: Timers,
         events: EventLog,
+        on_role: "Callable[[Partition, bool], None]",
     ) -> None:
+        """`on_role`: we begin to lead a partition in a new epoch (True), or lead it no more."""
         self._me = me
         self._broker_epoch = broker_epoch
         self._config = config
@@ -52,6 +54,7 @@ class Replication:
         self._clock = clock
         self._timers = timers
         self._events = events
+        self._on_role = on_role
         self._proposals = IsrProposals(me, broker_epoch, controller, timers, events)
         self._fetchers: dict[int, Fetcher] = {}
         self._followed_at: dict[Key, int] = {}
@@ -78,6 +81,7 @@ class Replication:
         key = (partition.topic_id, partition.index)
         self._stop_following(key)
         self._led.pop(key, None)
+        self._on_role(partition, False)
 
     def _lead(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
         self._stop_following(key)
@@ -87,6 +91,7 @@ class Replication:
             self._led.pop(key, None)
             if not is_same_epoch or in_sync is not None:
                 partition.lead(described.leader_epoch, None)
+                self._on_role(partition, True)
             return
         if is_same_epoch and in_sync is not None:
             in_sync.on_replicas(described.replicas)
@@ -109,12 +114,14 @@ class Replication:
                 self._clock.monotonic_ms(),
             ),
         )
+        self._on_role(partition, True)
 
     def _follow(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
         self._led.pop(key, None)
         leader, epoch = described.leader, described.leader_epoch
         if partition.is_leader or partition.leader_epoch != epoch:
             partition.follow(epoch)
+            self._on_role(partition, False)
             self._stop_following(key)
         if leader == NO_LEADER or partition.error or self._is_closed:
             return
