@@ -58,6 +58,7 @@ CONTROLLER_APIS = frozenset(_DECISIONS)
 """Keys of the requests that only the active controller may answer."""
 
 _CONFIG_KEYS = frozenset((33, 44))
+UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
 _REGISTRATION, _HEARTBEAT, _UNREGISTRATION = 62, 63, 64
 ELECTIONS_MAX = 1_000
 """Leaders that the controller changes by itself in one decision."""
@@ -120,7 +121,7 @@ class Controller:
             return records, response
 
         answer = self._announced(decide_request)
-        if request.API_KEY in _CONFIG_KEYS:
+        if request.API_KEY in _CONFIG_KEYS and _names_unclean(request):
             answer.then(self._after_configs)
         return answer
 
@@ -251,6 +252,14 @@ class Controller:
             "preferred elections", lambda image: (preferred_elections(image, ELECTIONS_MAX), None)
         )
         self._schedule_balance()
+
+
+def _names_unclean(request: Any) -> bool:
+    return any(
+        config.name == UNCLEAN_ELECTION_KEY
+        for resource in request.resources
+        for config in resource.configs
+    )
 
 
 def supported_features() -> list[Feature]:
