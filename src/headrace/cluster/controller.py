@@ -23,7 +23,12 @@ from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.cluster.announcements import Announcement, announce, announcements_of
-from headrace.cluster.decision import REPLICATION_SERVED, DecisionContext, Records
+from headrace.cluster.decision import (
+    REPLICATION_SERVED,
+    UNCLEAN_ELECTION_KEY,
+    DecisionContext,
+    Records,
+)
 from headrace.cluster.features import SUPPORTED, decide_bootstrap
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.session_watch import SessionWatch
@@ -58,7 +63,6 @@ CONTROLLER_APIS = frozenset(_DECISIONS)
 """Keys of the requests that only the active controller may answer."""
 
 _CONFIG_KEYS = frozenset((33, 44))
-UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
 _REGISTRATION, _HEARTBEAT, _UNREGISTRATION = 62, 63, 64
 ELECTIONS_MAX = 1_000
 """Leaders that the controller changes by itself in one decision."""

@@ -193,6 +193,16 @@ def test_unfencing_gives_a_leader_to_what_had_none() -> None:
     assert partition_of(after, 1).leader == NO_LEADER
 
 
+def test_a_broker_that_was_stopping_gets_no_leadership_with_its_fence_lifted() -> None:
+    image = image_of(
+        {"replicas": [1, 2], "isr": [1], "leader": NO_LEADER}, fenced=(1,), stopping=(1,)
+    )
+    records, _ = decide_broker_heartbeat(image, heartbeat(1), context_of())
+    after = replayed(image, records)
+    assert not after.brokers[1].fenced
+    assert partition_of(after).leader == NO_LEADER
+
+
 def test_a_broker_that_has_not_read_its_registration_stays_fenced() -> None:
     image = image_of(fenced=(1,))
     behind = heartbeat(1, current_metadata_offset=100)
