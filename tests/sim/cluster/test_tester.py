@@ -41,7 +41,7 @@ def the_last_member_leaves(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_fenced_broker_may_lead(patch: pytest.MonkeyPatch) -> None:
-    def up(cluster: ClusterImage, leaving: int | None, *_: Any, **__: Any) -> set[int]:
+    def up(cluster: ClusterImage, leaving: int | None = None, *_: Any, **__: Any) -> set[int]:
         return set(cluster.brokers) - {leaving}
 
     patch.setattr(leadership, "_up", up)
