@@ -104,14 +104,16 @@ def test_configs_through_any_broker_hold_on_all(cluster: LocalCluster, unique: U
         value = str(100_000 + number)
         entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-        admin_of(server).incremental_alter_configs([resource])[resource].result(WAIT_S)
+        admin = admin_of(server)  # kept: its answers end with it
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
         for other in servers:
             until(lambda at=other, v=value: retention_at(at, topic) == v)
 
 
 def retention_at(server: str, topic: str) -> str | None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    entries: dict[str, Any] = admin_of(server).describe_configs([resource])[resource].result(WAIT_S)
+    admin = admin_of(server)
+    entries: dict[str, Any] = admin.describe_configs([resource])[resource].result(WAIT_S)
     found: str | None = entries["retention.ms"].value
     return found
 
