@@ -15,6 +15,7 @@ from headrace.cluster.decision import UNCLEAN_ELECTION_KEY, DecisionContext, Rec
 from headrace.cluster.image import (
     NO_LEADER,
     RESOURCE_BROKER,
+    BrokerImage,
     ClusterImage,
     PartitionImage,
     TopicImage,
@@ -84,21 +85,29 @@ def changes_at_shutdown(image: ClusterImage, broker_id: int, context: DecisionCo
 
 
 def changes_at_registration(
-    image: ClusterImage, broker_id: int, context: DecisionContext, *, is_clean: bool
+    image: ClusterImage, broker: BrokerImage, context: DecisionContext, *, is_clean: bool
 ) -> Records:
-    """A new incarnation takes the place of one that was not fenced.
+    """A new incarnation (`broker`) takes the place of the one in the image.
 
-    What others can lead they lead. What it alone has it leads on; after an unclean stop in a new
-    leader epoch, so that followers and consumers can tell records that were lost with the page
-    cache from those written at the same offsets afterwards (KIP-101, KIP-320).
+    What others can lead they lead, and what lies in a directory that did not come back nobody
+    does. What it alone has it leads on; after an unclean stop in a new leader epoch, so that
+    followers and consumers can tell records that were lost with the page cache from those written
+    at the same offsets afterwards (KIP-101, KIP-320).
     """
-    records = changes_at_shutdown(image, broker_id, context)
+    broker_id = broker.broker_id
+    up = _up(image, leaving=broker_id)
+    leaves: list[TopicPartition] = []
+    stays: list[TopicPartition] = []
+    for topic, partition in with_replica_in_isr(image, broker_id):
+        is_lost = not broker.has_online(partition.directory_of(broker_id))
+        is_left = is_lost or _any_up(image, partition, up)
+        (leaves if is_left else stays).append((topic, partition))
+    records = _changes(image, leaves, context, leaving=broker_id)
     if not is_clean:
-        moved = {(bytes(record.topic_id), record.partition_id) for record in records}
         records += [
             _new_leader_epoch(topic, partition)
-            for topic, partition in image.partitions_led_by(broker_id)
-            if (topic.topic_id, partition.index) not in moved
+            for topic, partition in stays
+            if partition.leader == broker_id
         ]
     return records
 

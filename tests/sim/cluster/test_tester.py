@@ -85,7 +85,7 @@ BUGS: list[tuple[Patch, str]] = [
     (the_last_member_leaves, "C2"),
     (a_fenced_broker_may_lead, "C13"),
     (the_unfenced_get_nothing, "C6"),
-    (the_fenced_stay_in_the_isr, "C5"),
+    (the_fenced_stay_in_the_isr, "C5|C14"),
     (a_new_incarnation_keeps_its_places, "C5"),
     (a_leader_without_an_epoch, "C3"),
     (stale_brokers_are_heard, "C11"),
