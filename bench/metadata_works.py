@@ -14,6 +14,7 @@ from functools import partial
 from bench.clients.wire import WireClient
 from bench.clusters import Cluster, Member, brokers_of, snapshots_of
 
+from headrace.base.errors import ProtocolError
 from headrace.wire.kafka.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -49,6 +50,8 @@ DESCRIBE_QUORUM_V = 2
 TOPIC_RESOURCE = 2
 WAIT_S = 60.0
 POLL_S = 0.01
+NOT_YET = (OSError, asyncio.IncompleteReadError, ProtocolError, RuntimeError, TimeoutError)
+"""What a cluster without a leader may answer; Kafka's null arrays are ProtocolErrors."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ async def until(
 ) -> None:
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, RuntimeError, TimeoutError):
+        with contextlib.suppress(*NOT_YET):
             if await reached():
                 return
         await asyncio.sleep(POLL_S)

@@ -264,8 +264,8 @@ def test_settings_reach_the_broker(up: Path) -> None:
         (["--set", "no.such.key=1"], "no.such.key"),
         (["--set", "num.partitions=many"], "num.partitions"),
         (["--set", "nonsense"], "KEY=VALUE"),
-        (["--brokers", "3"], "come with replication"),
-        (["--brokers", "0"], "at least one broker"),
+        (["--brokers", "0"], "1 to 100 brokers"),
+        (["--controllers", "101"], "0 to 100 controllers"),
         (["--ports", "65500"], "ports go from 1 to 65535"),
     ],
 )

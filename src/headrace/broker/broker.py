@@ -29,6 +29,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.replication.replication import Replication
+from headrace.broker.seen import when_seen
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.peers import ClusterPeers, ClusterVerifier
 from headrace.broker.transactions.store import PartitionStateLog
@@ -229,6 +230,13 @@ class Broker:
 
         self.timers.call_later(timeout_ms, give_up)
         return waiting.promise
+
+    def until_seen(self, request: Any, response: Any, timeout_ms: int) -> Promise[bool]:
+        """Once the image has what a controller elsewhere has granted."""
+        is_reached = when_seen(request, response)
+        if is_reached is None:
+            return Promise.resolved(True)
+        return self.when_image(is_reached, timeout_ms)
 
     def _wake_waiting(self) -> None:
         waiting, self._waiting_for_image = self._waiting_for_image, []

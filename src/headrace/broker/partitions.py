@@ -23,6 +23,7 @@ from headrace.base.events import EventLog
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.damage import Damage
 from headrace.broker.homes import Homes
+from headrace.broker.new_folders import NewFolders, OnDone
 from headrace.broker.partition import Partition
 from headrace.broker.topic_configs import TopicConfigs
 from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage, PartitionImage, TopicImage
@@ -69,8 +70,7 @@ class Partitions:
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._made: dict[Partition, PartitionLog] = {}
         """Those that have a folder."""
-        self._unsettled: list[Partition] = []
-        """Made since the last sync: nothing is written to them yet."""
+        self._new_folders = NewFolders(self._homes.directories)
         self._damage = Damage()
         self._has_caught_up = False
         """Until `on_caught_up` all that is followed is history, which comes in pieces."""
@@ -165,7 +165,7 @@ class Partitions:
                 self._follow_topic(image, topic, sorted(indexes))
         for name in reconfigured:
             self._reconfigure(image, name)
-        self._settle_safely()
+        self._settle()
         self._damage.tell(self._log)
         return gone
 
@@ -272,7 +272,7 @@ class Partitions:
             told = directory.high_watermarks.get((topic.name, index), log.log_start_offset)
             partition.high_watermark = min(told, log.log_end_offset)
         self._made[partition] = log
-        self._unsettled.append(partition)
+        self._new_folders.add(partition, log, directory)
         self._add(partition, directory)
         self._report_recovery(partition.name, log)
         return partition
@@ -299,11 +299,14 @@ class Partitions:
         def make() -> PartitionLog:
             return self._make(partition)
 
+        def settle_later(on_done: OnDone) -> None:
+            self._new_folders.settle_later(partition, on_done)
+
         partition = Partition(
             topic.name,
             described.index,
             topic.topic_id,
-            UnmadeLog(make, self._settle),
+            UnmadeLog(make, self._new_folders.settle, settle_later),
             config,
             described.leader_epoch,
         )
@@ -312,37 +315,20 @@ class Partitions:
 
     def _make(self, partition: Partition) -> PartitionLog:
         """The first use of a partition: its folder."""
-        log = self._homes.of(partition).open_partition(
+        directory = self._homes.of(partition)
+        log = directory.open_partition(
             partition.topic,
             partition.index,
             partition.topic_id,
             self._configs.log_config(partition.config),
         )
         self._made[partition] = log
-        self._unsettled.append(partition)
+        self._new_folders.add(partition, log, directory)
         return log
 
     def _settle(self) -> None:
-        """Make new folders durable and put their logs in place of the unmade ones."""
-        unsettled, self._unsettled = self._unsettled, []
-        if not unsettled:
-            return
-        failure: StorageError | None = None
-        for directory in self._homes.directories:
-            try:
-                directory.sync_new()
-            except StorageError as error:
-                failure = failure or error
-        for partition in unsettled:
-            log = self._made.get(partition)
-            if log is not None:
-                partition.log = log
-        if failure is not None:
-            raise failure
-
-    def _settle_safely(self) -> None:
         try:
-            self._settle()
+            self._new_folders.settle()
         except StorageError as error:
             self._on_storage_error(error.path, error)
 
@@ -476,6 +462,7 @@ class Partitions:
         """Flush and checkpoint everything; False if a directory could not be marked clean."""
         for partition, _ in self._kept_up():
             partition.commit_staged_first()
+        self._settle()
         self.checkpoint()
         marked = [directory.close(broker_epoch) for directory in self._homes.directories]
         return all(marked)

@@ -7,7 +7,7 @@ Spec: KIP-35, KIP-511 (software names; an unknown version is answered in version
 import re
 from collections.abc import Iterable
 
-from headrace.cluster.features import SUPPORTED
+from headrace.cluster.features import shown_levels, shown_ranges
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.api_versions import (
@@ -31,14 +31,14 @@ def api_versions(
         api_keys=[_row(api) for api in apis],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in SUPPORTED.items()
+            for name, (low, high) in shown_ranges().items()
             # Clients of version 3 take a lowest level of 0 for a broken answer.
             if low > 0 or api_version >= 4
         ],
         finalized_features_epoch=image.last_offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in image.features.items()
+            for name, level in shown_levels(image).items()
         ],
     )
 

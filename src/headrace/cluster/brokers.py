@@ -85,7 +85,8 @@ def decide_register_broker(
     records = []
     if before is not None:
         is_clean = request.previous_broker_epoch == before.broker_epoch
-        records = changes_at_registration(image, before.broker_id, context, is_clean=is_clean)
+        coming = _registered(request, broker_epoch=-1)
+        records = changes_at_registration(image, coming, context, is_clean=is_clean)
     broker_epoch = image.last_offset + 1 + len(records)
     records.append(broker_record(_registered(request, broker_epoch)))
     return records, BrokerRegistrationResponse(broker_epoch=broker_epoch)

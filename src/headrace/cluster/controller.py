@@ -23,7 +23,12 @@ from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.cluster.announcements import Announcement, announce, announcements_of
-from headrace.cluster.decision import REPLICATION_SERVED, DecisionContext, Records
+from headrace.cluster.decision import (
+    REPLICATION_SERVED,
+    UNCLEAN_ELECTION_KEY,
+    DecisionContext,
+    Records,
+)
 from headrace.cluster.features import SUPPORTED, decide_bootstrap
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.session_watch import SessionWatch
@@ -120,7 +125,7 @@ class Controller:
             return records, response
 
         answer = self._announced(decide_request)
-        if request.API_KEY in _CONFIG_KEYS:
+        if request.API_KEY in _CONFIG_KEYS and _names_unclean(request):
             answer.then(self._after_configs)
         return answer
 
@@ -251,6 +256,14 @@ class Controller:
             "preferred elections", lambda image: (preferred_elections(image, ELECTIONS_MAX), None)
         )
         self._schedule_balance()
+
+
+def _names_unclean(request: Any) -> bool:
+    return any(
+        config.name == UNCLEAN_ELECTION_KEY
+        for resource in request.resources
+        for config in resource.configs
+    )
 
 
 def supported_features() -> list[Feature]:

@@ -20,6 +20,8 @@ Records = list[Any]
 """Metadata records, in the order in which they are replayed."""
 
 
+UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
+
 REPLICATION_SERVED = True
 """Do brokers copy partitions from one another? Until they do, a second replica would be a promise
 that nobody keeps: it is refused, in `cluster.topics`. Simulations of the controller turn it on."""

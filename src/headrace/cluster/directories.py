@@ -35,13 +35,14 @@ def changes_at_lost_directories(
         if broker.broker_id in partition.isr and partition.directory_of(broker.broker_id) in lost
     )
     records = changes_at_leaving(image, broker.broker_id, context, partitions)
-    records.append(
-        BrokerRegistrationChangeRecord(
-            broker_id=broker.broker_id,
-            broker_epoch=broker.broker_epoch,
-            log_dirs=[directory for directory in broker.log_dirs if directory not in lost],
+    remaining = [directory for directory in broker.log_dirs if directory not in lost]
+    if remaining:
+        # The record can't say "none": a broker without a directory is about to stop.
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=remaining
+            )
         )
-    )
     return records
 
 

@@ -9,7 +9,7 @@ All of the updates are made, or none.
 from collections.abc import Iterable
 
 from headrace.cluster.decision import DecisionContext, Records, Refusal
-from headrace.cluster.features import KRAFT_VERSION, SUPPORTED
+from headrace.cluster.features import KRAFT_VERSION, KRAFT_VERSION_LEVEL, SUPPORTED
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.registrations import Features
 from headrace.wire.kafka.errors import ErrorCode
@@ -31,7 +31,7 @@ def decide_update_features(
     refusal = _duplicates(request.feature_updates)
     for update in request.feature_updates:
         refusal = refusal or _update_refusal(image, update, context.api_version)
-        if image.features.get(update.feature, 0) != update.max_version_level:
+        if _level(image, update.feature) != update.max_version_level:
             records.append(
                 FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
             )
@@ -78,9 +78,9 @@ def _reason_against(image: ClusterImage, update: FeatureUpdateKey, api_version: 
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if name == KRAFT_VERSION:
-        return "The quorum's version is set when the cluster is formatted."
-    current = image.features.get(name, 0)
+    if name == KRAFT_VERSION and level != KRAFT_VERSION_LEVEL:
+        return f"The quorum's version is {KRAFT_VERSION_LEVEL} from its first entry on."
+    current = _level(image, name)
     if upgrade_type == _UPGRADE and level < current:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "
@@ -88,7 +88,11 @@ def _reason_against(image: ClusterImage, update: FeatureUpdateKey, api_version: 
         )
     if upgrade_type != _UPGRADE and level > current:
         return "Can't downgrade to a newer version."
-    return _not_served(image, name, level)
+    return None if name == KRAFT_VERSION else _not_served(image, name, level)
+
+
+def _level(image: ClusterImage, name: str) -> int:
+    return KRAFT_VERSION_LEVEL if name == KRAFT_VERSION else image.features.get(name, 0)
 
 
 def _not_served(image: ClusterImage, name: str, level: int) -> str | None:

@@ -4,17 +4,20 @@ Owns: `SUPPORTED`, the bootstrap records, and who can't be part of the cluster. 
 Spec: KIP-584, KIP-1022. A level of 0 is "not there": it is never finalized nor listed.
 
 Only what is served is supported. The metadata version is that of the records we write (4.3-IV0);
-the new group protocol stands at 0 until it exists. `kraft.version` is the quorum's: it is no record
-of the metadata, and shown by whoever answers for the quorum.
+the new group protocol stands at 0 until it exists. `kraft.version` is the
+quorum's: no record of the metadata tells of it. Every quorum of ours begins with voters in its log
+(KIP-853), which is level 1: it is shown as finalized and can't be changed.
 """
 
 from headrace.cluster.decision import Records
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.registrations import Features
+from headrace.quorum.voters import KRAFT_VERSION_MAX
 from headrace.wire.kafka.messages.metadata_records import FeatureLevelRecord
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+KRAFT_VERSION_LEVEL = KRAFT_VERSION_MAX
 TRANSACTION_VERSION = "transaction.version"
 
 SUPPORTED: dict[str, tuple[int, int]] = {
@@ -23,6 +26,18 @@ SUPPORTED: dict[str, tuple[int, int]] = {
     "group.version": (0, 0),
 }
 """Feature name: lowest and highest level that this version serves."""
+
+
+def shown_ranges() -> dict[str, tuple[int, int]]:
+    """What ApiVersions shows as supported."""
+    return {**SUPPORTED, KRAFT_VERSION: (KRAFT_VERSION_LEVEL, KRAFT_VERSION_LEVEL)}
+
+
+def shown_levels(image: ClusterImage) -> dict[str, int]:
+    """What ApiVersions shows as finalized; nothing before the cluster's first records."""
+    if not image.features:
+        return {}
+    return {**image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL}
 
 
 def decide_bootstrap(image: ClusterImage) -> tuple[Records, None]:

@@ -65,7 +65,7 @@ def _alter(
     error = (
         _epoch_refusal(before, broker_id, wanted)
         or _isr_refusal(before, new_isr, wanted)
-        or _eligibility_refusal(image, new_isr)
+        or _eligibility_refusal(image, before, new_isr)
     )
     if error is not None:
         return _refused(index, error)
@@ -132,11 +132,16 @@ def _isr_refusal(
     return None
 
 
-def _eligibility_refusal(image: ClusterImage, new_isr: list[BrokerState]) -> ErrorCode | None:
-    """A member that is fenced, stopping, or another incarnation than the leader has seen."""
+def _eligibility_refusal(
+    image: ClusterImage, before: PartitionImage, new_isr: list[BrokerState]
+) -> ErrorCode | None:
+    """A member that is fenced, stopping, or another incarnation than the leader has seen; or whose
+    directory of this partition is lost."""
     for state in new_isr:
         broker = image.brokers.get(state.broker_id)
         if broker is None or not broker.is_usable:
+            return ErrorCode.INELIGIBLE_REPLICA
+        if not broker.has_online(before.directory_of(state.broker_id)):
             return ErrorCode.INELIGIBLE_REPLICA
         if state.broker_epoch not in (ANY_EPOCH, broker.broker_epoch):
             return ErrorCode.INELIGIBLE_REPLICA

@@ -11,10 +11,11 @@ could lead, and is in no ISR that has another member who lives.
 
 from collections.abc import Iterable, Iterator
 
-from headrace.cluster.decision import DecisionContext, Records
+from headrace.cluster.decision import UNCLEAN_ELECTION_KEY, DecisionContext, Records
 from headrace.cluster.image import (
     NO_LEADER,
     RESOURCE_BROKER,
+    BrokerImage,
     ClusterImage,
     PartitionImage,
     TopicImage,
@@ -23,31 +24,21 @@ from headrace.cluster.partition_change import Election, IsAcceptable, change_par
 from headrace.cluster.registrations import with_isr
 from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
 
-_UNCLEAN_KEY = "unclean.leader.election.enable"
-
 TopicPartition = tuple[TopicImage, PartitionImage]
 
 
-def acceptance(
-    image: ClusterImage,
-    partition: PartitionImage,
-    *,
-    leaving: int | None = None,
-    joining: int | None = None,
-) -> IsAcceptable:
-    """Who may lead this partition: a broker that is up, and whose directory of it is.
-
-    `leaving` may not, whatever the image says; the fence of `joining` is being lifted.
-    """
-    return _accepting(image, partition, _up(image, leaving, joining))
+def acceptance(image: ClusterImage, partition: PartitionImage) -> IsAcceptable:
+    """Who may lead this partition: a broker that is up, and whose directory of it is."""
+    return _accepting(image, partition, _up(image))
 
 
-def _up(image: ClusterImage, leaving: int | None, joining: int | None) -> set[int]:
-    return {
-        broker.broker_id
-        for broker in image.brokers.values()
-        if (broker.is_usable or broker.broker_id == joining) and broker.broker_id != leaving
-    }
+def _up(image: ClusterImage, leaving: int | None = None, joining: int | None = None) -> set[int]:
+    """`leaving` is not, whatever the image says; the fence of `joining` is being lifted."""
+    up = {broker.broker_id for broker in image.brokers.values() if broker.is_usable}
+    up.discard(-1 if leaving is None else leaving)
+    if joining is not None and not image.brokers[joining].in_controlled_shutdown:
+        up.add(joining)
+    return up
 
 
 def _accepting(image: ClusterImage, partition: PartitionImage, up: set[int]) -> IsAcceptable:
@@ -61,9 +52,9 @@ def _accepting(image: ClusterImage, partition: PartitionImage, up: set[int]) -> 
 def is_unclean_enabled(image: ClusterImage, topic: str, context: DecisionContext) -> bool:
     """The topic's own setting, else the cluster's, else this controller's file."""
     for values in (image.topic_configs(topic), image.configs.get((RESOURCE_BROKER, ""), {})):
-        if _UNCLEAN_KEY in values:
-            return values[_UNCLEAN_KEY].lower() == "true"
-    return bool(context.config[_UNCLEAN_KEY])
+        if UNCLEAN_ELECTION_KEY in values:
+            return values[UNCLEAN_ELECTION_KEY].lower() == "true"
+    return bool(context.config[UNCLEAN_ELECTION_KEY])
 
 
 def election_for(image: ClusterImage, topic: str, context: DecisionContext) -> Election:
@@ -94,21 +85,29 @@ def changes_at_shutdown(image: ClusterImage, broker_id: int, context: DecisionCo
 
 
 def changes_at_registration(
-    image: ClusterImage, broker_id: int, context: DecisionContext, *, is_clean: bool
+    image: ClusterImage, broker: BrokerImage, context: DecisionContext, *, is_clean: bool
 ) -> Records:
-    """A new incarnation takes the place of one that was not fenced.
+    """A new incarnation (`broker`) takes the place of the one in the image.
 
-    What others can lead they lead. What it alone has it leads on; after an unclean stop in a new
-    leader epoch, so that followers and consumers can tell records that were lost with the page
-    cache from those written at the same offsets afterwards (KIP-101, KIP-320).
+    What others can lead they lead, and what lies in a directory that did not come back nobody
+    does. What it alone has it leads on; after an unclean stop in a new leader epoch, so that
+    followers and consumers can tell records that were lost with the page cache from those written
+    at the same offsets afterwards (KIP-101, KIP-320).
     """
-    records = changes_at_shutdown(image, broker_id, context)
+    broker_id = broker.broker_id
+    up = _up(image, leaving=broker_id)
+    leaves: list[TopicPartition] = []
+    stays: list[TopicPartition] = []
+    for topic, partition in with_replica_in_isr(image, broker_id):
+        is_lost = not broker.has_online(partition.directory_of(broker_id))
+        is_left = is_lost or _any_up(image, partition, up)
+        (leaves if is_left else stays).append((topic, partition))
+    records = _changes(image, leaves, context, leaving=broker_id)
     if not is_clean:
-        moved = {(bytes(record.topic_id), record.partition_id) for record in records}
         records += [
             _new_leader_epoch(topic, partition)
-            for topic, partition in image.partitions_led_by(broker_id)
-            if (topic.topic_id, partition.index) not in moved
+            for topic, partition in stays
+            if partition.leader == broker_id
         ]
     return records
 
@@ -168,7 +167,7 @@ def with_replica_in_isr(image: ClusterImage, broker_id: int) -> Iterator[TopicPa
 
 def movable(image: ClusterImage, broker_id: int) -> Iterator[TopicPartition]:
     """Partitions whose ISR has the broker and somebody else who can lead."""
-    up = _up(image, leaving=broker_id, joining=None)
+    up = _up(image, leaving=broker_id)
     return (
         (topic, partition)
         for topic, partition in with_replica_in_isr(image, broker_id)

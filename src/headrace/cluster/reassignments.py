@@ -21,7 +21,6 @@ from headrace.cluster.image import ClusterImage, PartitionImage, TopicImage
 from headrace.cluster.leadership import acceptance, election_for, is_unclean_enabled
 from headrace.cluster.partition_change import change_partition, directories_for
 from headrace.cluster.placement import manual_refusal
-from headrace.cluster.topics import REPLICATION_REFUSAL
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -110,7 +109,11 @@ def _target_refusal(
     if reason is not None:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     if not context.replication and not set(replicas) <= set(before.replicas):
-        return REPLICATION_REFUSAL
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "This version does not copy partitions between brokers yet: a partition stays where "
+            "it is.",
+        )
     factor = len(_original_replicas(before))
     if not may_change_factor and len(replicas) != factor:
         return Refusal(

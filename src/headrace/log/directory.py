@@ -18,6 +18,7 @@ found in one log that log alone; the marker is written only when every log close
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from headrace.base.clock import Clock
@@ -279,7 +280,7 @@ class LogDirectory:
         return log
 
     def sync_new(self) -> None:
-        """Make new partitions' ids durable, before anything is appended to them.
+        """Make new partitions' ids durable, before anything in them is acknowledged.
 
         A folder that lost its id in a power cut could be taken for another topic's.
         """
@@ -287,15 +288,52 @@ class LogDirectory:
         if not new or self.failure is not None:
             return
         try:
-            files = [
-                self._storage.open(f"{log.path}/{checkpoints.PARTITION_METADATA}") for log in new
-            ]
+            files = self._open_ids(new)
             self._storage.sync_together(files, [log.path for log in new] + [self.path])
         except StorageError as error:
             self.fail(error)
             raise
         for file in files:
             file.close()
+
+    def sync_new_later(self, on_done: Callable[[StorageError | None], None]) -> None:
+        """The same off the loop. Until it is done a `sync_new` does it too."""
+        new = list(self._new)
+        if not new or self.failure is not None:
+            on_done(self.failure)
+            return
+        try:
+            files = self._open_ids(new)
+        except StorageError as error:
+            self.fail(error)
+            on_done(error)
+            return
+        left = len(files)
+        failed: StorageError | None = None
+
+        def on_synced(file: File, error: StorageError | None) -> None:
+            nonlocal left, failed
+            file.close()
+            left -= 1
+            failed = failed or error
+            if left == 0:
+                self._on_new_synced(new, failed)
+                on_done(failed)
+
+        parent = [self.path]
+        for log, file in zip(new, files, strict=True):
+            self._storage.sync(file, partial(on_synced, file), [log.path, *parent])
+            parent = []
+
+    def _open_ids(self, logs: Sequence[PartitionLog]) -> list[File]:
+        return [self._storage.open(f"{log.path}/{checkpoints.PARTITION_METADATA}") for log in logs]
+
+    def _on_new_synced(self, synced: Sequence[PartitionLog], error: StorageError | None) -> None:
+        if error is not None:
+            self.fail(error)
+            return
+        done = {id(log) for log in synced}
+        self._new = [log for log in self._new if id(log) not in done]
 
     def delete_partition(self, log: PartitionLog) -> None:
         self.delete_partitions([log])

@@ -7,11 +7,12 @@ Ten thousand new partitions are ten thousand of these: no file, no folder, no sy
 first batch makes the log, as does everything else that is not answered here.
 
 Story of the first batch:
-1. `stage` makes the folder and stages in the real log, and this object stays in front of it:
-   other partitions of the same read may be made too.
-2. `commit` settles: all logs made since are made durable together, each takes its place in its
-   partition, and only then is the first byte written. A folder that lost its id in a power
-   cut could be taken for another topic's.
+1. `stage` makes the folder and stages in the real log, and this object stays in front of it.
+2. `commit` writes at once, for the bytes do not stay where they are.
+3. It is not acknowledged yet: `needs_flush_before_ack` says so, and `flush` waits until the folder
+   is durable, which is done off the loop and for all that were made meanwhile together. Then the
+   real log takes this one's place. A folder that lost its id in a power cut could be taken for
+   another topic's.
 
 Invariants: until `make` was called nothing is on disk; once it was, every answer is the real
 log's.
@@ -28,21 +29,30 @@ from headrace.log.partition_log import PartitionLog
 from headrace.log.txn_index import AbortedTransaction
 from headrace.wire.kafka.record_batch import BatchHeader
 
+OnDone = Callable[[StorageError | None], None]
+
 
 class UnmadeLog:
-    __slots__ = ("_made", "_make", "_settle", "failure")
+    __slots__ = ("_made", "_make", "_settle", "_settle_later", "failure")
 
-    def __init__(self, make: Callable[[], PartitionLog], settle: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], PartitionLog],
+        settle: Callable[[], None],
+        settle_later: Callable[[OnDone], None],
+    ) -> None:
         """`make` makes the folder and opens it; `settle` makes it durable and puts the log made
-        in this one's place. Both raise StorageError where the disk refuses."""
+        in this one's place. Both raise StorageError where the disk refuses. `settle_later` does
+        it off the loop and tells the outcome."""
         self._make = make
         self._settle = settle
+        self._settle_later = settle_later
         self._made: PartitionLog | None = None
         self.failure: StorageError | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Whatever an empty log can't answer: it is made first."""
-        return getattr(self.made(), name)
+        return getattr(self._made or self.made(), name)
 
     def made(self) -> PartitionLog:
         """The real log, durably there."""
@@ -66,10 +76,36 @@ class UnmadeLog:
 
     def commit(self) -> None:
         if self._made is not None:
-            self.made().commit()
+            self._made.commit()
 
     def append(self, batch: bytearray, leader_epoch: int, now_ms: int) -> Staged:
-        return self.made().append(batch, leader_epoch, now_ms)
+        return self._real().append(batch, leader_epoch, now_ms)
+
+    @property
+    def needs_flush_before_ack(self) -> bool:
+        return self._made is not None
+
+    def flush(self, on_done: OnDone) -> None:
+        """Nothing is acknowledged in a folder that may be gone after a power cut."""
+        log = self._made
+        if log is None:
+            on_done(self.failure)
+            return
+
+        left = 1
+        failed: StorageError | None = None
+
+        def on_one(error: StorageError | None) -> None:
+            nonlocal left, failed
+            left -= 1
+            failed = failed or error
+            if left == 0:
+                on_done(failed)
+
+        if log.needs_flush_before_ack:
+            left += 1
+            log.flush(on_one)
+        self._settle_later(on_one)
 
     def delete_records(self, before_offset: int) -> int:
         if self._made is not None or before_offset > 0:
@@ -103,10 +139,6 @@ class UnmadeLog:
     @property
     def recovery_point(self) -> int:
         return 0 if self._made is None else self._made.recovery_point
-
-    @property
-    def needs_flush_before_ack(self) -> bool:
-        return self._made is not None and self._made.needs_flush_before_ack
 
     @property
     def epochs(self) -> LeaderEpochs:

@@ -84,6 +84,7 @@ class AssembledNode:
         if config.is_broker:
             self.broker = self._make_broker(broker_peers)
             self.lifecycle = self._make_lifecycle(self.broker)
+            self.channel.until_seen = self.broker.until_seen
         host = self.host
         host.on_committed = self._on_committed
         host.on_installed = self._on_installed

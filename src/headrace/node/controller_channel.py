@@ -13,6 +13,9 @@ Story of a request:
 4. Another node becomes leader while one is being asked: the new one is asked at once. The old one
    may be stopped and never answer; if it still does, nobody listens.
 
+5. What a client will look for here (a new topic) is answered once this node has followed it, or
+   after `SEEN_MS_MAX`.
+
 A request that is asked again may have been done the first time: its second answer then tells of
 what is there (a topic that exists already), as with Kafka.
 
@@ -40,6 +43,8 @@ from headrace.wire.kafka.served import response_class_of
 
 REST_MS = 20
 """Between two attempts; the quorum itself needs longer to find a leader."""
+
+SEEN_MS_MAX = 1_000
 
 NOBODY = -1
 
@@ -84,6 +89,8 @@ class ControllerChannel:
         self._timeout_ms = timeout_ms
         self._local = local
         self._is_active = is_active
+        self.until_seen: Callable[[Any, Any, int], Promise[Any]] | None = None
+        """(request, response, longest wait): settled once this node's own image has it."""
         self._waiting: set[_Asked] = set()
         self._closed = False
         self.retry_count = 0
@@ -238,7 +245,20 @@ class _Asked:
         except ProtocolError:
             self._settle().resolve(refusal(self._request, ErrorCode.UNKNOWN_SERVER_ERROR))
             return
-        self._settle().resolve(response)
+        self._resolve_when_seen(response)
+
+    def _resolve_when_seen(self, response: Message) -> None:
+        until_seen = self._channel.until_seen
+        if until_seen is None:
+            self._settle().resolve(response)
+            return
+        self._attempt += 1  # whoever else leads by now, this is the answer
+        seen = until_seen(self._request, response, SEEN_MS_MAX)
+        seen.then(lambda _: self._resolve_once(response))
+
+    def _resolve_once(self, response: Message) -> None:
+        if not self.promise.settled:
+            self._settle().resolve(response)
 
     # -- again, or the end -------------------------------------------------------------
 

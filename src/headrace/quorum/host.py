@@ -167,7 +167,8 @@ class Host(Generic[S]):
         promise: Promise[T] = Promise()
         self.replica.observe_time()
         state = self._state
-        if state is None:
+        if state is None or not self.replica.is_leader:
+            # The second while the news of another epoch is on its way to the disk, and to us.
             promise.reject(self.failure or NotLeader(self.leader_id, self.epoch))
             return promise
         try:

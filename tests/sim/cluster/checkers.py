@@ -16,6 +16,7 @@ C12 a broker that is not heard of for a session is fenced (`world`)
 C13 who becomes the leader is up
 C14 who is fenced leads nothing from then on; a new incarnation alone may keep, until it is
     unfenced, what nobody else could lead
+C15 nobody who is up leads what lies in a directory that it has lost
 """
 
 from collections import Counter
@@ -56,6 +57,14 @@ def check_decision(
     check_telling(after)
 
 
+def is_up(image: ClusterImage, partition: PartitionImage, replica: int) -> bool:
+    """The broker, and its directory of this partition."""
+    broker = image.brokers.get(replica)
+    if broker is None or not broker.is_usable:
+        return False
+    return broker.has_online(partition.directory_of(replica))
+
+
 def check_committed(image: ClusterImage) -> None:
     """What holds of an image whatever came before it."""
     for topic, partition in image.partitions():
@@ -66,7 +75,7 @@ def check_leader(
     image: ClusterImage, old: PartitionImage, new: PartitionImage, where: Where
 ) -> None:
     if new.leader not in (old.leader, NO_LEADER):
-        assert image.brokers[new.leader].is_usable, f"C13 {where}"
+        assert is_up(image, new, new.leader), f"C13 {where}"
 
 
 def check_fenced(before: ClusterImage, after: ClusterImage) -> None:
@@ -86,12 +95,15 @@ def check_partition(image: ClusterImage, partition: PartitionImage, where: Where
     assert len(set(isr)) == len(isr), f"C2 {where}"
     assert set(isr) <= set(replicas), f"C2 {where}"
     assert len(set(replicas)) == len(replicas), f"C2 {where}"
-    up = {each for each in isr if each in image.brokers and image.brokers[each].is_usable}
+    up = {each for each in isr if is_up(image, partition, each)}
     for member in isr:
         if member not in up:
             assert not up, f"C5 {member} {where}"
     if partition.leader == NO_LEADER:
         assert not up, f"C6 {where}"
+    leader = image.brokers.get(partition.leader)
+    if leader is not None and leader.is_usable:
+        assert leader.has_online(partition.directory_of(partition.leader)), f"C15 {where}"
     adding, removing = set(partition.adding_replicas), set(partition.removing_replicas)
     assert adding <= set(replicas), f"C8 {where}"
     assert removing <= set(replicas), f"C8 {where}"

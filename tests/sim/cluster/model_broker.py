@@ -12,12 +12,14 @@ from tests.sim.cluster.memory_host import SharedLog, replay_into
 
 from headrace.cluster.controller import supported_features
 from headrace.cluster.image import ClusterImage, PartitionImage
+from headrace.wire.kafka.messages import assign_replicas_to_dirs
 from headrace.wire.kafka.messages.alter_partition import (
     AlterPartitionRequest,
     BrokerState,
     PartitionData,
     TopicData,
 )
+from headrace.wire.kafka.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from headrace.wire.kafka.messages.broker_heartbeat import BrokerHeartbeatRequest
 from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest, Listener
 
@@ -26,13 +28,14 @@ from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationR
 class ModelBroker:
     broker_id: int
     rack: str | None
-    log_dir: bytes
+    log_dirs: list[bytes]
     incarnation_id: bytes
     previous_broker_epoch: int = -1
     broker_epoch: int = -1
     image: ClusterImage = field(default_factory=ClusterImage)
     wants_shutdown: bool = False
     may_stop: bool = False
+    lost_dirs: list[bytes] = field(default_factory=list)
     is_silent: bool = False
     heard_ms: int = 0
 
@@ -52,7 +55,7 @@ class ModelBroker:
             listeners=[Listener(name="PLAINTEXT", host=f"b{self.broker_id}", port=9092)],
             features=supported_features(),
             rack=self.rack,
-            log_dirs=[self.log_dir],
+            log_dirs=[each for each in self.log_dirs if each not in self.lost_dirs],
             previous_broker_epoch=self.previous_broker_epoch,
         )
 
@@ -63,6 +66,7 @@ class ModelBroker:
             current_metadata_offset=self.image.last_offset,
             want_fence=want_fence,
             want_shut_down=self.wants_shutdown,
+            offline_log_dirs=list(self.lost_dirs),
         )
 
     def led(self) -> list[tuple[bytes, PartitionImage]]:
@@ -96,6 +100,20 @@ class ModelBroker:
             ],
         )
 
+    def assignment(
+        self, topic_id: bytes, index: int, directory: bytes
+    ) -> AssignReplicasToDirsRequest:
+        """A replica of its own lies in this directory."""
+        topic = assign_replicas_to_dirs.TopicData(
+            topic_id=topic_id,
+            partitions=[assign_replicas_to_dirs.PartitionData(partition_index=index)],
+        )
+        return AssignReplicasToDirsRequest(
+            broker_id=self.broker_id,
+            broker_epoch=self.broker_epoch,
+            directories=[assign_replicas_to_dirs.DirectoryData(id=directory, topics=[topic])],
+        )
+
     def some_isr(self, partition: PartitionImage, random: Random) -> list[int]:
         """Itself and some of the others, in sync or newly so."""
         others = [each for each in partition.replicas if each != self.broker_id]
@@ -119,7 +137,9 @@ def new_incarnation(before: "ModelBroker", random: Random, *, is_clean: bool) ->
     return ModelBroker(
         broker_id=before.broker_id,
         rack=before.rack,
-        log_dir=before.log_dir,
+        log_dirs=before.log_dirs,
+        # A disk that was lost stays so until somebody changes it.
+        lost_dirs=before.lost_dirs if random.random() < 0.5 else [],
         incarnation_id=random.randbytes(16),
         previous_broker_epoch=before.broker_epoch if is_clean else -1,
     )

@@ -41,7 +41,7 @@ def the_last_member_leaves(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_fenced_broker_may_lead(patch: pytest.MonkeyPatch) -> None:
-    def up(cluster: ClusterImage, leaving: int | None, *_: Any, **__: Any) -> set[int]:
+    def up(cluster: ClusterImage, leaving: int | None = None, *_: Any, **__: Any) -> set[int]:
         return set(cluster.brokers) - {leaving}
 
     patch.setattr(leadership, "_up", up)
@@ -85,7 +85,7 @@ BUGS: list[tuple[Patch, str]] = [
     (the_last_member_leaves, "C2"),
     (a_fenced_broker_may_lead, "C13"),
     (the_unfenced_get_nothing, "C6"),
-    (the_fenced_stay_in_the_isr, "C5"),
+    (the_fenced_stay_in_the_isr, "C5|C14"),
     (a_new_incarnation_keeps_its_places, "C5"),
     (a_leader_without_an_epoch, "C3"),
     (stale_brokers_are_heard, "C11"),

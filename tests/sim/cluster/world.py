@@ -55,6 +55,8 @@ STEPS = {
     "reassign": 4,
     "unclean": 1,
     "unregister": 1,
+    "assign": 8,
+    "lose_directory": 3,
     "failover": 2,
 }
 SESSION_MS, INTERVAL_MS = 3000, 500
@@ -79,7 +81,7 @@ class World:
             ModelBroker(
                 broker_id=index,
                 rack=None if racks is None else f"rack{index % racks}",
-                log_dir=self.random.randbytes(16),
+                log_dirs=[self.random.randbytes(16) for _ in range(self.random.choice((1, 2)))],
                 incarnation_id=self.random.randbytes(16),
             )
             for index in range(1, broker_count + 1)
@@ -316,6 +318,24 @@ class World:
             broker_id = self.random.choice(sorted(self.down))
             self.ask(UnregisterBrokerRequest(broker_id=broker_id))
 
+    def _assign(self) -> None:
+        broker = self._some_broker()
+        if broker is None or not broker.is_registered:
+            return
+        held = [
+            (topic.topic_id, partition.index)
+            for topic, partition in broker.image.partitions()
+            if broker.broker_id in partition.replicas
+        ]
+        if held:
+            topic_id, index = self.random.choice(held)
+            self.ask(broker.assignment(topic_id, index, self.random.choice(broker.log_dirs)))
+
+    def _lose_directory(self) -> None:
+        broker = self._some_broker()
+        if broker is not None and len(broker.log_dirs) - len(broker.lost_dirs) > 1:
+            broker.lost_dirs = [*broker.lost_dirs, broker.log_dirs[0]]
+
     def _failover(self) -> None:
         """Another controller leads; the old one is told late, and may still be asked."""
         if self.random.random() < 0.5:
@@ -335,10 +355,11 @@ class World:
         while self.down:
             self._restart()
         for index, broker in enumerate(self.brokers):
-            if broker.wants_shutdown:
+            if broker.wants_shutdown or broker.lost_dirs:
                 self.brokers[index] = new_incarnation(broker, self.random, is_clean=broker.may_stop)
         for broker in self.brokers:
             broker.is_silent = False
+            broker.lost_dirs = []
         for _ in range(SETTLING_ROUNDS_MAX):
             if not self._unserved():
                 break

@@ -154,6 +154,23 @@ def test_only_after_an_unclean_stop_a_lone_leader_begins_a_new_epoch(
     assert partition_of(replayed(image, records)).leader_epoch == leader_epoch
 
 
+def test_a_broker_that_comes_back_without_a_directory_does_not_lead_what_was_in_it() -> None:
+    kept, lost = b"k" * 16, b"l" * 16
+    image = image_of(
+        {"replicas": [1], "directories": [lost]},
+        {"replicas": [1], "directories": [kept]},
+        {"replicas": [1]},
+        brokers=(1,),
+    )
+    again = registration(1, previous_broker_epoch=101, log_dirs=[kept])
+    records, _ = decide_register_broker(image, again, context_of())
+    after = replayed(image, records)
+    assert [partition_of(after, index).leader for index in range(3)] == [NO_LEADER, 1, 1]
+    beat = heartbeat(1, broker_epoch=after.brokers[1].broker_epoch, current_metadata_offset=10**6)
+    records, _ = decide_broker_heartbeat(after, beat, context_of())
+    assert partition_of(replayed(after, records)).leader == NO_LEADER
+
+
 # Heartbeats and fences.
 
 
@@ -191,6 +208,16 @@ def test_unfencing_gives_a_leader_to_what_had_none() -> None:
     assert not after.brokers[1].fenced
     assert partition_of(after, 0).leader == 1
     assert partition_of(after, 1).leader == NO_LEADER
+
+
+def test_a_broker_that_was_stopping_gets_no_leadership_with_its_fence_lifted() -> None:
+    image = image_of(
+        {"replicas": [1, 2], "isr": [1], "leader": NO_LEADER}, fenced=(1,), stopping=(1,)
+    )
+    records, _ = decide_broker_heartbeat(image, heartbeat(1), context_of())
+    after = replayed(image, records)
+    assert not after.brokers[1].fenced
+    assert partition_of(after).leader == NO_LEADER
 
 
 def test_a_broker_that_has_not_read_its_registration_stays_fenced() -> None:

@@ -106,3 +106,17 @@ def test_a_lost_directory_takes_its_replicas_along() -> None:
     assert (partition_of(after, 0).leader, partition_of(after, 0).isr) == (2, (2,))
     assert partition_of(after, 1) == partition_of(image, 1)
     assert decide_broker_heartbeat(after, heartbeat, context_of(1))[0] == []
+
+
+def test_the_last_directory_takes_all_its_replicas_and_is_told_once() -> None:
+    image = image_of({"replicas": [1, 2], "directories": [directory_of(1), directory_of(2)]})
+    heartbeat = BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=101,
+        current_metadata_offset=1000,
+        offline_log_dirs=[directory_of(1)],
+    )
+    records, _ = decide_broker_heartbeat(image, heartbeat, context_of(1))
+    after = replayed(image, records)
+    assert (partition_of(after).leader, partition_of(after).isr) == (2, (2,))
+    assert decide_broker_heartbeat(after, heartbeat, context_of(1))[0] == []

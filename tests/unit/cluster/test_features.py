@@ -7,7 +7,12 @@ from tests.unit.cluster.images import context_of, image_of, replayed
 
 from headrace.cluster import features
 from headrace.cluster.feature_updates import decide_update_features
-from headrace.cluster.features import decide_bootstrap, unserved_level
+from headrace.cluster.features import (
+    decide_bootstrap,
+    shown_levels,
+    shown_ranges,
+    unserved_level,
+)
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.metadata_records import (
@@ -85,7 +90,8 @@ REFUSED = [
     (("metadata.version", 31, UPGRADE), "only supports versions 30-30"),
     (("metadata.version", 29, UNSAFE), "only supports versions 30-30"),
     (("no.such", 1, UPGRADE), "does not support this feature"),
-    (("kraft.version", 1, UPGRADE), "when the cluster is formatted"),
+    (("kraft.version", 0, SAFE), "is 1 from its first entry on"),
+    (("kraft.version", 2, UPGRADE), "is 1 from its first entry on"),
 ]
 
 
@@ -134,3 +140,13 @@ def test_a_node_that_does_not_name_a_finalized_feature_does_not_serve_it() -> No
     assert unserved_level(image, (("metadata.version", 1, 30),)) is None
     assert "metadata.version" in (unserved_level(image, (("metadata.version", 31, 32),)) or "")
     assert "30" in (unserved_level(image, ()) or "")
+
+
+def test_the_quorums_version_is_shown_once_there_is_a_cluster(
+    several_levels: ClusterImage,
+) -> None:
+    assert shown_levels(ClusterImage()) == {}
+    assert shown_levels(several_levels)["kraft.version"] == 1
+    assert shown_ranges()["kraft.version"] == (1, 1)
+    records, response = update(several_levels, ("kraft.version", 1, UPGRADE))
+    assert (records, response.error_code) == ([], 0)

@@ -113,6 +113,13 @@ def test_who_is_not_up_can_not_join(gone: str) -> None:
     assert (records, answer.error_code) == ([], ErrorCode.INELIGIBLE_REPLICA)
 
 
+def test_who_has_lost_its_directory_can_not_join() -> None:
+    lost = [bytes(16), bytes(16), b"l" * 16]
+    image = image_of({"isr": [1, 2], "directories": lost})
+    records, answer = ask(image, request([1, 2, 3]))
+    assert (records, answer.error_code) == ([], ErrorCode.INELIGIBLE_REPLICA)
+
+
 @pytest.mark.parametrize(
     ("broker_id", "epoch", "error"),
     [(1, 100, ErrorCode.STALE_BROKER_EPOCH), (9, 109, ErrorCode.BROKER_ID_NOT_REGISTERED)],

@@ -165,7 +165,7 @@ def test_another_factor_may_be_forbidden() -> None:
 
 def test_nothing_is_moved_to_others_where_brokers_do_not_copy() -> None:
     image = image_of({"replicas": [1]})
-    assert move(image, [2], replication=False) == (image, ErrorCode.INVALID_REPLICATION_FACTOR)
+    assert move(image, [2], replication=False) == (image, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
     assert move(image, [1], replication=False) == (image, 0)
 
 

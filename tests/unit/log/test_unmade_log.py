@@ -27,7 +27,9 @@ class Maker:
         self.disk = SimulatedDisk()
         self.disk.make_directory("/data")
         self.clock: Clock = SimulatedClock()
+        self.config = LogConfig()
         self.told: list[str] = []
+        self.waiting: list[Callable[[StorageError | None], None]] = []
         self.refuses = False
 
     def make(self) -> PartitionLog:
@@ -39,7 +41,7 @@ class Maker:
             "/data/t-0",
             "t",
             0,
-            LogConfig(),
+            self.config,
             self.clock,
             topic_id=b"t" * 16,
             files=FileBudget(self.disk),
@@ -48,8 +50,12 @@ class Maker:
     def settle(self) -> None:
         self.told.append("settle")
 
+    def settle_later(self, on_done: Callable[[StorageError | None], None]) -> None:
+        self.told.append("settle later")
+        self.waiting.append(on_done)
+
     def log(self) -> UnmadeLog:
-        return UnmadeLog(self.make, self.settle)
+        return UnmadeLog(self.make, self.settle, self.settle_later)
 
 
 def batch(value: bytes = b"v") -> bytearray:
@@ -89,7 +95,7 @@ def test_an_offset_that_is_not_there(offset: int) -> None:
             log.read(offset, 100, 0)
 
 
-def test_the_first_batch_makes_it_and_the_commit_settles_it() -> None:
+def test_the_first_batch_makes_it_and_waits_for_the_folder() -> None:
     maker = Maker()
     log = maker.log()
     for number in range(3):
@@ -98,10 +104,39 @@ def test_the_first_batch_makes_it_and_the_commit_settles_it() -> None:
         assert staged.base_offset == number
         assert maker.told == ["make"]
     log.commit()
-    assert maker.told == ["make", "settle"]
     assert (log.log_end_offset, log.size_bytes) == (3, 3 * len(batch()))
     assert log.end_offset_for_epoch(4) == (4, 3)
     assert log.read(0, 1000, 3).region is not None
+    assert log.needs_flush_before_ack
+    outcomes: list[StorageError | None] = []
+    log.flush(outcomes.append)
+    assert (maker.told, outcomes) == (["make", "settle later"], [])
+    maker.waiting.pop()(None)
+    assert outcomes == [None]
+
+
+@pytest.mark.parametrize("order", ["folder first", "data first"])
+@pytest.mark.parametrize("error", [None, StorageError("/data/t-0", "refused")])
+def test_a_flush_is_done_when_folder_and_data_are(order: str, error: StorageError | None) -> None:
+    maker = Maker()
+    maker.config = LogConfig(flush_messages=1)
+    log = maker.log()
+    log.append(batch(), 0, NOW_MS)
+    maker.disk.defer_syncs = True
+    outcomes: list[StorageError | None] = []
+    log.flush(outcomes.append)
+    steps = [lambda: maker.waiting.pop()(error), maker.disk.complete_syncs]
+    for step in steps if order == "folder first" else reversed(steps):
+        assert outcomes == []
+        step()
+    assert outcomes == [error]
+
+
+def test_a_flush_of_nothing_is_done_at_once() -> None:
+    maker = Maker()
+    outcomes: list[StorageError | None] = []
+    maker.log().flush(outcomes.append)
+    assert (maker.told, outcomes) == ([], [None])
 
 
 def test_a_commit_of_nothing_makes_nothing() -> None:
@@ -110,11 +145,12 @@ def test_a_commit_of_nothing_makes_nothing() -> None:
     assert maker.told == []
 
 
-def test_an_append_makes_and_settles_before_it_writes() -> None:
+def test_an_append_makes_it() -> None:
     maker = Maker()
     log = maker.log()
     assert log.append(batch(), 0, NOW_MS).last_offset == 0
-    assert maker.told == ["make", "settle"]
+    assert maker.told == ["make"]
+    assert log.needs_flush_before_ack
 
 
 def test_whatever_else_is_asked_makes_it() -> None:
@@ -122,6 +158,14 @@ def test_whatever_else_is_asked_makes_it() -> None:
     assert maker.log().path == "/data/t-0"
     assert maker.told == ["make", "settle"]
     assert maker.log().segments[0].base_offset == 0
+
+
+def test_what_was_made_answers_without_being_settled() -> None:
+    maker = Maker()
+    log = maker.log()
+    log.append(batch(), 0, NOW_MS)
+    assert log.active.base_offset == 0
+    assert maker.told == ["make"]
 
 
 def test_a_refused_folder_is_the_callers_error_and_a_failed_log_stays_failed() -> None:

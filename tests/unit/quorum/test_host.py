@@ -14,6 +14,7 @@ from headrace.base.promise import Promise
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
+from headrace.quorum.batches import control_batch
 from headrace.quorum.election_state import ReplicaKey
 from headrace.quorum.host import Host
 from headrace.quorum.log_view import SnapshotId
@@ -22,7 +23,6 @@ from headrace.quorum.replica import Replica
 from headrace.quorum.settings import Identity, QuorumSettings
 from headrace.quorum.snapshot_files import SnapshotWriter
 from headrace.quorum.snapshotting import SnapshotPolicy
-from headrace.quorum.sole_host import SoleHost
 from headrace.quorum.state_machine import HostOverloaded, NotLeader, RecordCodec
 from headrace.quorum.voters import Endpoint, Voter, VoterSet
 from headrace.testing.clock import SimulatedClock, SimulatedTimers
@@ -38,7 +38,9 @@ from headrace.wire.kafka.messages.describe_quorum import (
     PartitionData,
     TopicData,
 )
-from headrace.wire.kafka.records import read_batches, read_records
+from headrace.wire.kafka.messages.leader_change_message import LeaderChangeMessage
+from headrace.wire.kafka.messages.leader_change_message import Voter as LeaderChangeVoter
+from headrace.wire.kafka.records import build_batch, read_batches, read_records
 
 FOLDER = "d/words-0"
 LOG = f"{FOLDER}/00000000000000000000.log"
@@ -442,6 +444,7 @@ def test_a_snapshot_survives_any_crash_around_it(seed: int) -> None:
 
 
 def test_a_directory_from_before_elections_opens_unchanged() -> None:
+    """A log that a quorum of one wrote by itself: leader changes without voters, no other file."""
     disk = SimulatedDisk(defer_syncs=True)
     clock = SimulatedClock()
     disk.make_directory("d")
@@ -455,21 +458,23 @@ def test_a_directory_from_before_elections_opens_unchanged() -> None:
         topic_id=bytes(16),
         files=FileBudget(disk),
     )
-    codec = RecordCodec(str.encode, bytes.decode)
-    old = SoleHost(
-        log, Words(), codec, clock, 4, on_committed=lambda *_: None, on_fatal=lambda _: None
-    )
-    old.load()
-    old.submit(lambda _: (["old"], None))
-    disk.complete_syncs()
+    voters = [LeaderChangeVoter(voter_id=4)]
+    change = LeaderChangeMessage(leader_id=4, voters=voters, granting_voters=voters)
+    for epoch in (1, 2):
+        log.append(control_batch([(ControlRecordType.LEADER_CHANGE, change, 0)], 0), epoch, 0)
+        log.append(build_batch([(None, f"old {epoch}".encode(), (), 0)]), epoch, 0)
+    before = disk.read_file(LOG)
     disk.kill()
     rig = Rig(disk)
-    assert rig.host.state.words == ["old"]
-    assert rig.host.epoch == 2
-    assert rig.say("new").error is None
+    assert rig.host.state.words == ["old 1", "old 2"]
+    assert rig.host.epoch == 3
+    assert disk.read_file(LOG).startswith(before)
+    promise = rig.say("new")
     rig.settle()
-    assert rig.committed == ["old", "new"]
+    assert promise.value() == "said new"
+    assert rig.committed == ["old 1", "old 2", "new"]
     assert rig.replica.voters.keys == (ReplicaKey(4, b"directory-of-4--"),)
+    assert rig.replica.node.voters.latest_offset == 4
 
 
 def test_the_election_state_is_kafkas_file() -> None:

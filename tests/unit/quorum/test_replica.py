@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.base.promise import Promise
+from headrace.quorum.messages import vote_request
 from headrace.quorum.state_machine import NotLeader
 from headrace.testing.disk import Fault
 from headrace.testing.quorum.hosted_node import TOPIC, Counted, Counter, HostedNode
@@ -112,6 +113,26 @@ def test_a_leader_that_slept_refuses_at_once() -> None:
     assert not old.host.is_active
     old.resume()
     assert quorum.agree()
+
+
+def test_a_leader_that_heard_of_a_newer_epoch_answers_nothing_more() -> None:
+    quorum = Quorum()
+    leader = quorum.leader()
+    quorum.decided(leader)
+    other = next(node for node in quorum.nodes.values() if node is not leader)
+    identity = other.replica.node.me
+    request = vote_request(
+        identity, leader.key, leader.host.epoch + 1, other.replica.node.log, pre_vote=False
+    )
+    vote = leader.replica.handle(request, 2)
+    assert not vote.settled, "the epoch is not on disk yet"
+    assert leader.host.is_active
+    read = leader.host.submit(lambda state: ([], state.value))
+    assert isinstance(read.error, NotLeader)
+    assert isinstance(quorum.decide(leader).error, NotLeader)
+    assert quorum.world.run_until(lambda: vote.settled, 1_000)
+    assert not leader.host.is_active
+    assert quorum.decided(quorum.leader()) == 2
 
 
 def test_what_an_isolated_leader_decided_is_rejected_and_gone() -> None:

@@ -300,6 +300,7 @@ def test_flush_messages_1_answers_only_after_the_sync() -> None:
     disk = SimulatedDisk()
     broker = SimulatedBroker(disk=disk)
     broker.create_topic("t", flush_messages="1")
+    Client(broker).produce("t", 0, batch("first"))
     client = Client(broker)
     disk.defer_syncs = True
     for n in range(3):  # parsed, then by its shape
@@ -307,13 +308,32 @@ def test_flush_messages_1_answers_only_after_the_sync() -> None:
         assert client.transport.take() == []
         assert disk.complete_syncs() == 1
         (answer,) = client.answers(ProduceRequest, 11)
-        assert only_produced(answer).base_offset == n
+        assert only_produced(answer).base_offset == n + 1
+
+
+def test_the_first_batch_of_a_partition_is_answered_when_its_folder_is_durable() -> None:
+    disk = SimulatedDisk()
+    broker = SimulatedBroker(disk=disk)
+    broker.create_topic("t", 2)
+    client, other = Client(broker), Client(broker)
+    disk.defer_syncs = True
+    client.transport.feed(client.produce_frame("t", 0, batch("a")))
+    other.transport.feed(other.produce_frame("t", 0, batch("b")))
+    assert client.transport.take() == other.transport.take() == []
+    assert disk.complete_syncs() == 1
+    for each, offset in ((client, 0), (other, 1)):
+        (answer,) = each.answers(ProduceRequest, 11)
+        assert only_produced(answer).base_offset == offset
+    client.transport.feed(client.produce_frame("t", 0, batch("c")))
+    (answer,) = client.answers(ProduceRequest, 11)
+    assert (only_produced(answer).base_offset, disk.deferred_count) == (2, 0)
 
 
 def test_produces_that_wait_for_one_sync_share_the_next() -> None:
     disk = SimulatedDisk()
     broker = SimulatedBroker(disk=disk)
     broker.create_topic("t", flush_messages="1")
+    Client(broker).produce("t", 0, batch("first"))
     disk.defer_syncs = True
     clients = [Client(broker) for _ in range(5)]
     for n, client in enumerate(clients):
@@ -326,7 +346,7 @@ def test_produces_that_wait_for_one_sync_share_the_next() -> None:
     assert disk.sync_count == before + 2
     for n, client in enumerate(clients):
         (answer,) = client.answers(ProduceRequest, 11)
-        assert only_produced(answer).base_offset == n
+        assert only_produced(answer).base_offset == n + 1
 
 
 def test_a_duplicate_waits_for_the_sync_of_the_first() -> None:

@@ -38,19 +38,24 @@ def test_features_are_only_what_is_served() -> None:
             (feature.name, feature.min_version_level, feature.max_version_level)
             for feature in response.finalized_features
         ]
-        assert finalized == [("metadata.version", 30, 30), ("transaction.version", 2, 2)]
+        assert finalized == [
+            ("metadata.version", 30, 30),
+            ("transaction.version", 2, 2),
+            ("kraft.version", 1, 1),
+        ]
         assert response.finalized_features_epoch == broker.image.last_offset
     supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
     assert supported == {
         "metadata.version": (30, 30),
         "transaction.version": (0, 2),
         "group.version": (0, 0),
+        "kraft.version": (1, 1),
     }
 
 
 def test_version_3_never_sees_a_lowest_level_of_0() -> None:
     features = AdminBroker().call(asked_by(), 3).supported_features
-    assert [feature.name for feature in features] == ["metadata.version"]
+    assert [feature.name for feature in features] == ["metadata.version", "kraft.version"]
 
 
 @pytest.mark.parametrize("name", ["a b!", "", "-a", "a-", "ä", "a\n"])

@@ -1,0 +1,182 @@
+"""Three controllers and three brokers as processes, looked at with Kafka's own tools."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.interop.java_tools import JavaTools, ToolResult
+from tests.interop.nodes import meta, run_headrace, running_node, until
+
+from headrace.node.local_plan import is_free
+from headrace.testing.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.java
+
+Tool = Callable[..., ToolResult]
+Unique = Callable[[str], str]
+
+VOTERS = {101, 102, 103}
+OBSERVERS = {1, 2, 3}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=3, controllers=3) as running:
+        yield running
+
+
+@pytest.fixture(params=["--bootstrap-server", "--bootstrap-controller"])
+def tool(request: pytest.FixtureRequest, cluster: LocalCluster, java: JavaTools) -> Tool:
+    """A tool that asks brokers, or controllers."""
+    asks_brokers = request.param == "--bootstrap-server"
+    servers = cluster.bootstrap_servers if asks_brokers else cluster.controllers
+
+    def run(name: str, *arguments: str, stdin: str = "") -> ToolResult:
+        words = [request.param, servers, *arguments]
+        if name == "kafka-cluster":
+            words = [*arguments, request.param, servers]  # it wants its command first
+        return java.run(name, *words, stdin=stdin).check()
+
+    return run
+
+
+@pytest.fixture
+def broker_tool(cluster: LocalCluster, java: JavaTools) -> Tool:
+    def run(name: str, *arguments: str) -> ToolResult:
+        return java.run(name, "--bootstrap-server", cluster.bootstrap_servers, *arguments).check()
+
+    return run
+
+
+def ids_in(text: str, field: str) -> set[int]:
+    (line,) = re.findall(rf"^{field}:\s+(.*)$", text, re.MULTILINE)
+    return {int(each) for each in re.findall(r'"id": (\d+)', line)} or {
+        int(each) for each in re.findall(r"\d+", line)
+    }
+
+
+def status_of(tool: Tool) -> str:
+    return tool("kafka-metadata-quorum", "describe", "--status").stdout
+
+
+def test_quorum_status(tool: Tool) -> None:
+    told = status_of(tool)
+    (leader,) = ids_in(told, "LeaderId")
+    assert leader in VOTERS
+    assert ids_in(told, "CurrentVoters") == VOTERS
+    assert ids_in(told, "CurrentObservers") == OBSERVERS
+    (watermark,) = ids_in(told, "HighWatermark")
+    assert watermark > 0
+    (epoch,) = ids_in(told, "LeaderEpoch")
+    assert epoch >= 1
+
+
+def test_quorum_replication(tool: Tool) -> None:
+    told = tool("kafka-metadata-quorum", "describe", "--replication").stdout
+    rows = [line.split() for line in told.splitlines() if re.match(r"\d", line)]
+    status = {int(row[0]): row[-1] for row in rows}
+    assert set(status) == VOTERS | OBSERVERS
+    assert sorted(status[each] for each in VOTERS) == ["Follower", "Follower", "Leader"]
+    assert {status[each] for each in OBSERVERS} == {"Observer"}
+
+
+def test_features(tool: Tool) -> None:
+    told = tool("kafka-features", "describe").stdout
+    assert re.search(r"Feature: metadata.version\s.*FinalizedVersionLevel: 4\.3-IV0", told)
+    assert re.search(r"Feature: kraft.version\s.*SupportedMaxVersion: 1", told)
+
+
+def test_cluster_id(tool: Tool, cluster: LocalCluster) -> None:
+    told = tool("kafka-cluster", "cluster-id").stdout
+    properties = (cluster.data / "broker-1" / "log" / "meta.properties").read_text()
+    (cluster_id,) = re.findall(r"cluster\.id=(\S+)", properties)
+    assert cluster_id in told
+
+
+def test_endpoints(tool: Tool, cluster: LocalCluster, request: pytest.FixtureRequest) -> None:
+    told = tool("kafka-cluster", "list-endpoints").stdout
+    asks_controllers = "--bootstrap-controller" in request.node.name
+    expected = cluster.controllers if asks_controllers else cluster.bootstrap_servers
+    for address in expected.split(","):
+        assert re.search(rf"{address.rpartition(':')[2]}", told), told
+
+
+def test_topics_through_any_broker_are_seen_by_all(
+    cluster: LocalCluster, java: JavaTools, unique: Unique
+) -> None:
+    servers = cluster.bootstrap_servers.split(",")
+    topics = [unique(f"any-{index}") for index in range(len(servers))]
+    for server, topic in zip(servers, topics, strict=True):
+        words = ("--create", "--topic", topic, "--partitions", "6")
+        java.run("kafka-topics", "--bootstrap-server", server, *words).check()
+    for server in servers:
+        for topic in topics:
+            words = ("--describe", "--topic", topic)
+            told = java.run("kafka-topics", "--bootstrap-server", server, *words).check().stdout
+            leaders = re.findall(r"Leader: (\d+)\s+Replicas: (\d+)\s+Isr: (\d+)", told)
+            assert len(leaders) == 6
+            assert {int(leader) for leader, _, _ in leaders} == OBSERVERS
+            assert all(leader == replica == isr for leader, replica, isr in leaders)
+
+
+def test_leader_election(broker_tool: Tool, unique: Unique) -> None:
+    topic = unique("elect")
+    broker_tool("kafka-topics", "--create", "--topic", topic, "--partitions", "3")
+    words = ("--election-type", "preferred", "--topic", topic, "--partition", "0")
+    told = broker_tool("kafka-leader-election", *words)
+    assert "Valid replica already elected for partitions" in told.stdout + told.stderr
+
+
+def test_configs_by_controllers_reach_brokers(tool: Tool, broker_tool: Tool) -> None:
+    entity = ("--entity-type", "brokers", "--entity-default")
+    tool("kafka-configs", *entity, "--alter", "--add-config", "log.retention.ms=123456789")
+    told = broker_tool("kafka-configs", *entity, "--describe").stdout
+    assert "log.retention.ms=123456789" in told
+    tool("kafka-configs", *entity, "--alter", "--delete-config", "log.retention.ms")
+
+
+def test_no_reassignments_are_under_way(tool: Tool) -> None:
+    told = tool("kafka-reassign-partitions", "--list").stdout
+    assert "No partition reassignments found" in told
+
+
+def test_a_controller_is_added_and_removed(
+    cluster: LocalCluster, tool: Tool, tmp_path: Path
+) -> None:
+    node_id, data = 104, tmp_path / "controller-4"
+    port = next(p for p in range(18_000, 19_000) if is_free(p))
+    shape = ["--data", str(data), "--node-id", str(node_id)]
+    cluster_id = meta(cluster.data / "broker-1" / "log")["cluster.id"]
+    words = ["--cluster-id", cluster_id, "--roles", "controller", "--no-initial-controllers"]
+    run_headrace("storage", "format", *shape, *words)
+    servers = ["--set", f"controller.quorum.bootstrap.servers={cluster.controllers}"]
+    listen = ["--listen", f"127.0.0.1:{port}"]
+    with running_node(tmp_path / "log", "controller", *shape, *listen, *servers):
+        directory_id = meta(data / "log")["directory.id"]
+        until(lambda: node_id in ids_in(status_of(tool), "CurrentObservers"))
+        config = tmp_path / "controller.properties"
+        config.write_text(
+            f"node.id={node_id}\nprocess.roles=controller\nlog.dirs={data / 'log'}\n"
+            f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
+            f"controller.quorum.bootstrap.servers={cluster.controllers}\n"
+        )
+        tool("kafka-metadata-quorum", "--command-config", str(config), "add-controller")
+        assert ids_in(status_of(tool), "CurrentVoters") == {*VOTERS, node_id}
+        named = ("--controller-id", str(node_id), "--controller-directory-id", directory_id)
+        tool("kafka-metadata-quorum", "remove-controller", *named)
+        assert ids_in(status_of(tool), "CurrentVoters") == VOTERS
+
+
+def test_a_broker_that_is_down_can_be_unregistered(cluster: LocalCluster, java: JavaTools) -> None:
+    name = "broker-3"
+    cluster.stop_node(name)
+    remaining = ",".join(cluster.bootstrap_servers.split(",")[:2])
+    words = ("unregister", "--bootstrap-server", remaining, "--id", "3")
+    told = java.run("kafka-cluster", *words).check()
+    assert "Broker 3 is no longer registered" in told.stdout
+    again = java.run("kafka-cluster", *words)
+    assert again.status != 0
+    cluster.start_node(name)
+    words = ("list-endpoints", "--bootstrap-server", remaining)
+    assert len(java.run("kafka-cluster", *words).check().stdout.splitlines()) >= 4
