@@ -64,8 +64,9 @@ def test_17_what_was_aborted_stays_invisible_over_restarts(bumps: bool, end: str
     assert committed_values(Client(broker), "t") == ["0", "3"]
 
 
-def test_17_an_abort_in_a_sealed_segment_survives_a_power_cut() -> None:
-    broker = transactional_broker("t")
+@pytest.mark.parametrize("seed", range(20))  # of what the power cut leaves of unsynced files
+def test_17_an_abort_in_a_sealed_segment_survives_a_power_cut(seed: int) -> None:
+    broker = transactional_broker("t", seed=seed)
     one = Transactor(broker)
     one.init()
     assert one.write("t", 0, "gone") == 0
@@ -79,8 +80,8 @@ def test_17_an_abort_in_a_sealed_segment_survives_a_power_cut() -> None:
     broker.crash()
     broker.start()
     client = Client(broker)
-    plain = client.fetch("t", 0, 0)
-    assert plain.high_watermark == 2, "what was synced is there"
+    # What was synced is there; the coordinator may have forgotten that its marker is written.
+    assert client.fetch("t", 0, 0).high_watermark in (2, 3)
     assert committed_values(client, "t") == []
 
 
