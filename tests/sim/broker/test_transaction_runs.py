@@ -28,12 +28,12 @@ class Plot:
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
-        self.is_durable = rng.random() < 0.4
+        self.is_durable = rng.random() < 0.5
         """Everything is synced before it is acknowledged: then a power cut may come, too."""
         flags = {**FLAGS, "log_index_interval_bytes": "300"}
         if self.is_durable:
             flags["log_flush_interval_messages"] = "1"
-        self.broker = SimulatedBroker(seed=seed, disk=SimulatedDisk(), **flags)
+        self.broker = SimulatedBroker(seed=seed, disk=SimulatedDisk(defer_syncs=True), **flags)
         self.history = History()
         segment = {"internal_segment_bytes": "2000"} if rng.random() < 0.5 else {}
         self.broker.create_topic(SOURCE, 1)
@@ -82,8 +82,10 @@ class Plot:
             elif roll < 0.9:
                 reader = self.rng.choice(self.readers)
                 reader.step(self.rng.choice(list(reader.positions)))
-            elif roll < 0.93:
+            elif roll < 0.92:
                 self.rng.choice(self.actors).die()
+            elif roll < 0.94:
+                self.rng.choice(self.actors).arrive_late()
             elif roll < 0.96:
                 self.broker.advance(self.rng.choice((10, 1_000, 15_000, 80_000)))
             else:
@@ -104,7 +106,8 @@ class Plot:
         how = self.rng.choice(["stop", "kill", "kill", *(["crash"] if self.is_durable else [])])
         self.ends.append(how)
         if how != "stop" and self.rng.random() < 0.7:
-            self.interrupt(self.rng.choice(self.actors), how)
+            about_to_end = [a for a in self.actors if a.transaction is not None and not a.todo]
+            self.interrupt(self.rng.choice(about_to_end or self.actors), how)
         else:
             getattr(self.broker, how)()
         self.broker.start()
@@ -151,8 +154,8 @@ class Plot:
                 one.transport.feed(
                     one.frame(one.end_request(commit=transaction.is_commit), version)
                 )
-            if self.rng.random() < 0.5:
-                self.broker.disk.complete_syncs(self.rng.choice((0, 1, 2)))
+            for _ in range(self.rng.randrange(6)):
+                self.broker.disk.complete_syncs(1)
         getattr(self.broker, how)()
 
     def check(self) -> list[Violation]:

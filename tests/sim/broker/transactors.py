@@ -67,6 +67,8 @@ class Actor:
         self.lives: Transactor | None = None
         self.transaction: OpenTransaction | None = None
         self.todo: list[Any] = []
+        self.late: list[tuple[TopicPartition, bytes]] = []
+        """Batches that are held up somewhere, of transactions that were aborted meanwhile."""
 
     # Its life
 
@@ -152,7 +154,13 @@ class Actor:
                 )
             )
         sequence = one.sequences.get(partition, 0)
-        answer = one.produce_batch(*partition, one.batch(value, sequence=sequence))
+        whole = one.batch(value, sequence=sequence)
+        if self.rng.random() < 0.04:
+            self.late.append((partition, whole))
+            self.todo = []
+            transaction.is_commit = False
+            return
+        answer = one.produce_batch(*partition, whole)
         if answer.error_code:
             self.on_error(answer.error_code)
             return
@@ -183,6 +191,14 @@ class Actor:
             self.on_error(error)
             return
         self.settle(Outcome.OK)
+
+    def arrive_late(self) -> None:
+        """A batch that was held up arrives, whatever has happened since."""
+        if not self.late or self.transaction is not None:
+            return
+        partition, whole = self.late.pop(0)
+        one = Transactor(self.broker, self.name, bumps=self.bumps)
+        one.produce_batch(*partition, whole)
 
     def on_error(self, error: int) -> None:
         if ErrorCode.of(error) not in AGAIN:
