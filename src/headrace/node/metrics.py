@@ -94,6 +94,7 @@ class MetricsPage:
             yield GaugeMetricFamily(f"headrace_{name}", help_text, value=value)
         yield from self._partitions()
         yield from self._groups()
+        yield from self._transactions()
 
     def _partitions(self) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
@@ -129,6 +130,35 @@ class MetricsPage:
         )
         yield GaugeMetricFamily(
             "headrace_group_offsets", "Committed offsets of all groups.", value=counts.offsets
+        )
+
+    def _transactions(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        coordinator = self._broker.transactions
+        ids = GaugeMetricFamily(
+            "headrace_transactional_ids", "Transactional ids coordinated here.", labels=["state"]
+        )
+        for state, count in coordinator.counts().items():
+            ids.add_metric([state], count)
+        yield ids
+        ended = CounterMetricFamily(
+            "headrace_transactions_ended", "Transactions that ended here.", labels=["outcome"]
+        )
+        counters = coordinator.counters
+        ended.add_metric(["committed"], counters.committed)
+        ended.add_metric(["aborted"], counters.aborted)
+        yield ended
+        for name, help_text, value in (
+            ("timed_out", "Transactions aborted because they ran too long.", counters.timed_out),
+            ("fenced", "Transactions aborted by a newer producer.", counters.fenced),
+            ("ids_expired", "Transactional ids forgotten.", counters.expired_ids),
+        ):
+            yield CounterMetricFamily(f"headrace_transactions_{name}", help_text, value=value)
+        yield GaugeMetricFamily(
+            "headrace_open_transactions",
+            "Transactions that hold back read_committed readers, over all partitions.",
+            value=sum(len(p.log.producers.ongoing) for p in self._broker.partitions.in_service()),
         )
 
     def _sum(self, counter: str) -> int:
