@@ -150,11 +150,11 @@ class MetricsPage:
         ended.add_metric(["aborted"], counters.aborted)
         yield ended
         for name, help_text, value in (
-            ("timed_out", "Transactions aborted because they ran too long.", counters.timed_out),
-            ("fenced", "Transactions aborted by a newer producer.", counters.fenced),
-            ("ids_expired", "Transactional ids forgotten.", counters.expired_ids),
+            ("transactions_timed_out", "Aborted because they ran too long.", counters.timed_out),
+            ("transactions_fenced", "Aborted by a newer producer.", counters.fenced),
+            ("transactions_ids_expired", "Transactional ids forgotten.", counters.expired_ids),
         ):
-            yield CounterMetricFamily(f"headrace_transactions_{name}", help_text, value=value)
+            yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
         yield GaugeMetricFamily(
             "headrace_open_transactions",
             "Transactions that hold back read_committed readers, over all partitions.",
