@@ -18,6 +18,11 @@ from headrace.wire.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from headrace.wire.kafka.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from headrace.wire.kafka.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -67,6 +72,11 @@ def test_24_one_unknown_partition_spoils_all() -> None:
     found = broker.broker.transactions.describe("id")
     assert not isinstance(found, ErrorCode)
     assert found.partitions == frozenset()
+
+
+def test_24_internal_topics_are_not_the_clients_to_add() -> None:
+    _, one = begun(bumps=False)
+    assert one.add("__consumer_offsets", 0) == {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 def asked(one: Transactor, *indexes: int, verify_only: bool) -> AddPartitionsToTxnTransaction:
@@ -300,6 +310,19 @@ def test_a_long_poll_at_read_committed_waits_for_the_marker() -> None:
     assert one.end(commit=True) == 0
     (answer,) = reader.answers(type(request), 12)
     assert values_of(answer.responses[0].partitions[0])[0] == "a"
+
+
+def test_verification_can_be_switched_off_while_running() -> None:
+    _, one = begun(bumps=False)
+    late = one.batch("late")
+    assert one.produce_batch("t", 0, late).error_code == ErrorCode.INVALID_TXN_STATE
+    key = "transaction.partition.verification.enable"
+    config = AlterableConfig(name=key, config_operation=0, value="false")
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
+    answer = one.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert answer.responses[0].error_code == 0, answer.responses[0].error_message
+    assert one.produce_batch("t", 0, late).error_code == 0, "now it hangs, as it was asked to"
+    assert one.fetch("t", 0, 0).last_stable_offset == 0
 
 
 def test_a_plain_write_of_a_producer_in_a_transaction_is_refused() -> None:
