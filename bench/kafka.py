@@ -31,6 +31,7 @@ WORKS: dict[str, Callable[[AnyServer, works.Scale], works.Figures]] = {
     "requests": works.requests,
     "consume": works.consume,
     "latency": works.latency,
+    "transactions": works.transactions,
     "connections": works.connections,
     "memory": works.memory,
     "start": lambda server, _: works.start(server),

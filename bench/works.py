@@ -208,6 +208,24 @@ def connections(server: Server, scale: Scale) -> Figures:
     }
 
 
+def transactions(server: Server, scale: Scale) -> Figures:
+    """Transactions v2 over all partitions, 50 records of 100 bytes to each, 4 producers."""
+    create_topic(server, "transactions", PARTITIONS)
+    words = (where(server), "transactions", PARTITIONS, 4, scale.requests_s, 50, 100)
+    client = Client("transactions", *words).ready()
+    figures = measured(server, client.go)
+    arrived = end_offsets(server, "transactions", PARTITIONS)
+    # Each transaction leaves its records and a marker in every partition.
+    assert arrived >= figures["done"] * PARTITIONS * 51, "committed more than was written"
+    delete_topic(server, "transactions")
+    return {
+        "rate": figures["rate"],
+        "cpu_us_per_transaction": figures["cpu_s"] / figures["done"] * 1e6,
+        "repeated": figures["repeated"] / figures["done"],
+        "client_cores": figures["client_cpu_s"] / figures["seconds"],
+    }
+
+
 def memory(server: Server, scale: Scale) -> Figures:
     """Resident memory after much traffic over many partitions, disk bounded by retention."""
     many = scale.partitions_many

@@ -1,13 +1,18 @@
 """Kafka's Java client 4.3 in transactions v2, and the tools that look after transactions."""
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from tests.interop.confluent import TIMEOUT_S, consumer_of, create_topic, producer_of
 from tests.interop.conftest import Target, start_target
 from tests.interop.java_tools import JavaTools, ToolResult
+from tests.wire.raw import Connection
+
+from headrace.wire.kafka.records import build_batch
 
 pytestmark = pytest.mark.java
 
@@ -77,8 +82,6 @@ def test_offsets_in_a_transaction(target: Target, script: Script, unique: Unique
         *("begin", f"offsets:{group}:{topic}:0:9", "abort"),
     )
     assert told == ["ok", "ok", "ok", "0", "ok", "ok", "ok", "ok"]
-    from confluent_kafka import TopicPartition
-
     consumer = consumer_of(target.bootstrap_servers, group)
     (committed,) = consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)
     consumer.close()
@@ -154,27 +157,54 @@ def test_the_tool_lists_and_describes(
     producer.abort_transaction(TIMEOUT_S)
 
 
-def test_a_hanging_transaction_is_found_and_aborted(
+def test_an_open_transaction_is_aborted_by_hand(
     target: Target,
     java: JavaTools,
     script: Script,
     transactions: Callable[..., ToolResult],
     unique: Unique,
 ) -> None:
-    topic, transactional_id = unique("hanging"), unique("tx")
+    topic, transactional_id = unique("open"), unique("tx")
     create_topic(target.bootstrap_servers, topic)
     producer = producer_of(target.bootstrap_servers, transactional_id=transactional_id)
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     producer.produce(topic, value=b"stuck", partition=0)
     assert producer.flush(TIMEOUT_S) == 0
-    # Known to its coordinator: not hanging.
-    nothing = transactions("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
-    assert topic not in nothing.stdout
     aborted = transactions("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
     assert aborted.status == 0
     script(unique("other"), "init", "begin", f"send:{topic}:0:free", "commit")
     assert read_committed(java, target, topic, "--max-messages", "1") == ["free"]
+
+
+def test_a_hanging_transaction_is_found_and_aborted(java: JavaTools, target_name: str) -> None:
+    """Made by a broker that does not ask the coordinator, as those before KIP-890."""
+    hour_ago_ms = int(time.time() * 1000) - 3_600_000
+    settings = {"transaction.partition.verification.enable": "false"}
+    with start_target(target_name, **settings) as own:
+        create_topic(own.bootstrap_servers, "hanging")
+        batch = build_batch(
+            [(None, b"stuck", (), hour_ago_ms)],
+            producer_id=4_711,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        data = {"name": "hanging", "partition_data": [{"index": 0, "records": bytes(batch)}]}
+        host, port = own.bootstrap_servers.rsplit(":", 1)
+        with Connection((host, int(port))) as connection:
+            answer = connection.call(
+                "produce", 8, transactional_id="nobody", acks=-1, timeout=5_000, topic_data=[data]
+            )
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        servers = ("--bootstrap-server", own.bootstrap_servers)
+        words = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "15")
+        found = java.run("kafka-transactions", *servers, *words).check().stdout
+        assert re.search(r"^hanging\s+0\s+4711\s+0\s+-1\s+0\s", found, re.MULTILINE), found
+        words = ("abort", "--topic", "hanging", "--partition", "0", "--start-offset", "0")
+        java.run("kafka-transactions", *servers, *words).check()
+        again = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "15")
+        assert "4711" not in java.run("kafka-transactions", *servers, *again).check().stdout
 
 
 def test_dump_log_reads_our_transaction_state(java: JavaTools, target_name: str) -> None:

@@ -150,6 +150,7 @@ class Broker:
         """Settings that the hot path reads, as plain attributes."""
         self.validate_records = bool(self.config["headrace.produce.validate.records"])
         self.fetch_bytes_max = int(self.config["fetch.max.bytes"])
+        self.transactions.configure(self.config)
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Where clients of that listener reach this broker."""

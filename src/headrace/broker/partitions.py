@@ -94,6 +94,10 @@ class Partitions:
         for partitions in self.by_name.values():
             yield from partitions.values()
 
+    def made_logs(self) -> list[PartitionLog]:
+        """Of partitions that have a folder."""
+        return list(self._made.values())
+
     def missing(self, topic: TopicKey, index: int) -> ErrorCode:
         """Why `find` found nothing: there and damaged, on another broker, or unknown."""
         if self._damage.has(topic, index):

@@ -162,13 +162,7 @@ class Flusher:
         first = len(segments) - 1
         while first > 0 and segments[first].base_offset > self.recovery_point:
             first -= 1
-        files = [segment.log.get() for segment in segments[first:]]
-        for segment in segments[first:-1]:
-            # It will not be read again after a crash: only its index tells what was aborted.
-            if segment.aborted():
-                self._names_dirty = True
-                files.append(segment.open_aborted())
-        return files
+        return [segment.log.get() for segment in segments[first:]]
 
     def _are_epochs_due(self) -> bool:
         """True if an epoch that began in an older segment is not durable.

@@ -259,6 +259,7 @@ class LogWriter:
             return
         with self.failing():
             self._seal(sealed)
+            self._sync_aborted(sealed)
             self.begin_segment(self.log_end_offset if base_offset is None else base_offset)
         sealed.forget_indexes()
         self.flush(ignore_outcome)
@@ -270,6 +271,18 @@ class LogWriter:
         if self.config.preallocate:
             segment.log.get().truncate(segment.size)
         self.save_producers()
+
+    def _sync_aborted(self, segment: Segment) -> None:
+        """Of a segment that is not read again after a crash: only its index tells what was aborted.
+
+        Before anything can move the recovery point behind it, so not off the loop. Most segments
+        have no such file.
+        """
+        if segment.aborted():
+            file = segment.open_aborted()
+            self.files.storage.sync_now(file)
+            file.close()
+            self.files.storage.sync_directory(self.path)
 
     def begin_segment(self, base_offset: int) -> None:
         """Another active segment, empty, behind all others."""

@@ -269,10 +269,7 @@ class PartitionLog(LogWriter):
         self.flush_now()
         if self.recovered.log_end_offset != self.log_end_offset or not self._was_clean:
             self._seal(self._active)
-            if self._active.aborted():
-                # A clean opening reads no batches: it believes this file.
-                self.files.storage.sync_now(self._active.open_aborted())
-                self.files.storage.sync_directory(self.path)
+            self._sync_aborted(self._active)  # a clean opening reads no batches, either
 
     def abandon(self) -> None:
         """The log is to be deleted: forget what is staged, write nothing more."""

@@ -108,6 +108,8 @@ class MetricsPage:
             yield from _gauges(self._broker_gauges(broker))
             yield from self._partitions(broker)
             yield from self._groups(broker)
+            yield from self._transactions(broker)
+            yield from self._replication(broker)
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily
@@ -256,6 +258,63 @@ class MetricsPage:
         )
         yield GaugeMetricFamily(
             "headrace_group_offsets", "Committed offsets of all groups.", value=counts.offsets
+        )
+
+    def _transactions(self, broker: Broker) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        coordinator = broker.transactions
+        ids = GaugeMetricFamily(
+            "headrace_transactional_ids", "Transactional ids coordinated here.", labels=["state"]
+        )
+        for state, count in coordinator.counts().items():
+            ids.add_metric([state], count)
+        yield ids
+        ended = CounterMetricFamily(
+            "headrace_transactions_ended", "Transactions that ended here.", labels=["outcome"]
+        )
+        counters = coordinator.counters
+        ended.add_metric(["committed"], counters.committed)
+        ended.add_metric(["aborted"], counters.aborted)
+        yield ended
+        for name, help_text, value in (
+            ("transactions_timed_out", "Aborted because they ran too long.", counters.timed_out),
+            ("transactions_fenced", "Aborted by a newer producer.", counters.fenced),
+            ("transactions_ids_expired", "Transactional ids forgotten.", counters.expired_ids),
+        ):
+            yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
+        yield GaugeMetricFamily(
+            "headrace_open_transactions",
+            "Transactions that hold back read_committed readers, over all partitions.",
+            value=sum(len(log.producers.ongoing) for log in broker.partitions.made_logs()),
+        )
+
+    def _replication(self, broker: Broker) -> Iterator[Any]:
+        replication = broker.replication
+        fetchers = replication.fetchers
+        yield from _gauges(
+            (
+                (
+                    "under_replicated_partitions",
+                    "Led here, with replicas out of sync.",
+                    replication.under_replicated(),
+                ),
+                (
+                    "under_min_isr_partitions",
+                    "Led here, with too few replicas in sync to be written with acks=all.",
+                    replication.under_min_isr(),
+                ),
+                ("replica_fetchers", "Leaders that are followed.", len(fetchers)),
+                ("followed_partitions", "Partitions that are followed.", sum(map(len, fetchers))),
+            )
+        )
+        yield from _counters(
+            (
+                ("isr_shrinks", "Replicas proposed to leave.", replication.isr_shrinks),
+                ("isr_expands", "Replicas proposed to join.", replication.isr_expands),
+                ("replica_fetched_bytes", "Bytes followed.", replication.bytes_fetched),
+                ("replica_fetch_failures", "Fetches that failed.", replication.fetch_failures),
+            )
         )
 
     def _sum(self, counter: str) -> int:

@@ -13,18 +13,19 @@ the real Kafka must come out clean, or the checker is wrong.
 | L5  | check_precommitted_reads| precommitted-read                 |
 | L6  | check_poll_order        | nonmonotonic-poll, poll-skip (int-… inside one transaction) |
 | L7  | check_send_order        | nonmonotonic-send                 |
+| L8  | check_atomicity         | torn-transaction                  |
+| L9  | check_information_flow  | G1c                               |
 | L10 | check_exposure          | exposed-uncommitted               |
 | L17 | check_committed_offsets | offset-regress                    |
 | L18 | check_ownership         | double-owner                      |
 | L19 | check_end_offsets       | hw-regress                        |
 | L20 | check_bytes             | byte-drift                        |
 
-L8, L9 (transactions) and L11 to L16 (replicas) come with the code that can break them.
+L11 to L16 (replicas) come with the code that can break them.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from headrace.testing.history import (
@@ -42,15 +43,8 @@ from headrace.testing.history import (
     TopicPartition,
     TransactionEnd,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    counter: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.counter}: {self.detail}"
+from headrace.testing.transaction_checkers import check_atomicity, check_information_flow
+from headrace.testing.violation import Violation as Violation
 
 
 def check(
@@ -69,6 +63,8 @@ def check(
     found += check_precommitted_reads(history)
     found += check_poll_order(history)
     found += check_send_order(history)
+    found += check_atomicity(history, drained=drained)
+    found += check_information_flow(history)
     found += check_exposure(history)
     found += check_committed_offsets(history)
     found += check_ownership(history)

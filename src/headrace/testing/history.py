@@ -97,6 +97,7 @@ class Commit:
     offset: int
     outcome: Outcome
     is_reset: bool = False
+    transaction: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

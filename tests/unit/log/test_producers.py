@@ -3,9 +3,11 @@ import pytest
 from headrace.log import producer_snapshot
 from headrace.log.producers import (
     INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
     OK,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     SEQUENCE_MAX,
+    TRANSACTION_COORDINATOR_FENCED,
     ProducerEntry,
     Producers,
     SequencedBatch,
@@ -133,3 +135,105 @@ def test_every_flipped_bit_of_a_snapshot_is_seen() -> None:
 def test_a_snapshot_cut_short_is_seen(size: int) -> None:
     content = producer_snapshot.encode(written((0, 3)).entries.values())
     assert producer_snapshot.decode(content[:size]) is None
+
+
+def header_of(
+    producer_id: int = 1, epoch: int = 0, sequence: int = 0, *, is_transactional: bool = True
+) -> BatchHeader:
+    return read_header(
+        build_batch(
+            [(None, b"v", (), 0)],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=is_transactional,
+        )
+    )
+
+
+def test_a_transaction_opens_only_with_the_question_that_was_answered() -> None:
+    producers = Producers()
+    assert producers.check_verified(header_of(), None) == INVALID_TXN_STATE
+    question = producers.begin_verification(1, 0, 0, 100)
+    assert producers.begin_verification(1, 0, 3, 100) is question
+    assert producers.check_verified(header_of(sequence=3), question) == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check_verified(header_of(), question) == OK
+    producers.update(header_of(), 0, 100)
+    assert producers.verifications == {}
+    assert producers.has_ongoing(1, 0)
+    assert not producers.has_ongoing(1, 1)
+    assert producers.check_verified(header_of(sequence=1), None) == OK, "it is open"
+    producers.end_transaction(1, 0, 0, 100)
+    assert producers.check_verified(header_of(sequence=1), question) == INVALID_TXN_STATE
+
+
+def test_a_marker_ends_the_question_too() -> None:
+    producers = Producers()
+    question = producers.begin_verification(1, 0, 0, 100)
+    producers.end_transaction(1, 0, 0, 100)
+    assert producers.check_verified(header_of(), question) == INVALID_TXN_STATE
+
+
+def test_a_new_epoch_has_its_own_lowest_sequence() -> None:
+    producers = Producers()
+    question = producers.begin_verification(1, 0, 5, 100)
+    producers.begin_verification(1, 1, 2, 100)
+    assert (question.epoch, question.lowest_sequence) == (1, 2)
+    producers.begin_verification(1, 0, 0, 100)
+    assert (question.epoch, question.lowest_sequence) == (1, 2)
+    producers.begin_verification(1, 1, 0, 100)
+    assert question.lowest_sequence == 0
+
+
+def test_questions_expire() -> None:
+    producers = Producers()
+    producers.begin_verification(1, 0, 0, 100)
+    producers.expire(1_099, 1_000)
+    assert len(producers.verifications) == 1
+    producers.expire(1_100, 1_000)
+    assert producers.verifications == {}
+
+
+def test_a_plain_batch_in_an_open_transaction() -> None:
+    producers = Producers()
+    producers.update(header_of(), 0, 100)
+    assert producers.check(header_of(sequence=1, is_transactional=False)) == INVALID_TXN_STATE
+    assert producers.check(header_of(sequence=1)) == OK
+
+
+def test_batches_without_a_sequence_are_judged_by_their_epoch() -> None:
+    producers = Producers()
+    producers.update(header_of(epoch=3, sequence=-1), 0, 100)
+    entry = producers.entries[1]
+    assert (len(entry.batches), entry.transaction_first_offset) == (0, 0)
+    assert producers.check(header_of(epoch=3, sequence=-1)) == OK
+    assert producers.check(header_of(epoch=2, sequence=-1)) == INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("epoch", "coordinator_epoch", "version", "verdict"),
+    [
+        (3, 5, 0, OK),
+        (2, 5, 0, INVALID_PRODUCER_EPOCH),
+        (3, 4, 0, TRANSACTION_COORDINATOR_FENCED),
+        (4, 6, 0, OK),
+        (3, 5, 2, INVALID_PRODUCER_EPOCH),
+        (4, 5, 2, OK),
+    ],
+)
+def test_markers_of_the_past(
+    epoch: int, coordinator_epoch: int, version: int, verdict: int
+) -> None:
+    producers = Producers()
+    assert producers.check_marker(1, 0, 0, version) == OK, "nobody is known yet"
+    producers.end_transaction(1, 3, 5, 100)
+    producers.update(header_of(epoch=3), 0, 100)
+    assert producers.check_marker(1, epoch, coordinator_epoch, version) == verdict
+
+
+def test_a_marker_of_v2_may_be_repeated_and_the_last_epoch_always_ends() -> None:
+    producers = Producers()
+    producers.end_transaction(1, 3, 5, 100)
+    assert producers.check_marker(1, 3, 5, 2) == OK
+    producers.update(header_of(epoch=32767), 0, 100)
+    assert producers.check_marker(1, 32767, 5, 2) == OK

@@ -83,3 +83,70 @@ def test_aborted_transactions_are_found_and_rebuilt(bench: Any) -> None:
         if name.endswith((".txnindex", ".snapshot")):
             bench.disk.remove(f"/d/t-0/{name}")
     assert bench.reopen().aborted_transactions(0, 7) == aborted
+
+
+def aborted_range(bench: Any, start: int, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
+    end = bench.log.log_end_offset
+    region = bench.log.read(start, max_bytes, end).region
+    assert region is not None
+    return bench.log.aborted_in(start, region, end)  # type: ignore[no-any-return]
+
+
+def test_a_read_names_the_aborted_transactions_in_it_alone(bench: Any) -> None:
+    bench.open()
+    for number in range(4):
+        bench.append(2, producer_id=number, base_sequence=0, **PRODUCER)
+        bench.log.append(marker(number, commit=number % 2 == 0), 0, 0)
+    assert aborted_range(bench, 0) == [(1, 3), (3, 9)]
+    assert aborted_range(bench, 6) == [(3, 9)]
+    assert aborted_range(bench, 0, max_bytes=1) == []
+    assert aborted_range(bench, 3, max_bytes=1) == [(1, 3)]
+    bench.log.roll()
+    bench.append(1, producer_id=9, base_sequence=0, **PRODUCER)
+    assert aborted_range(bench, 0) == [(1, 3), (3, 9)]
+    assert aborted_range(bench, 12) == []
+
+
+def test_a_log_without_aborts_is_asked_once(bench: Any) -> None:
+    log = bench.open()
+    bench.append(2)
+    assert aborted_range(bench, 0) == []
+    assert log.has_aborted is False
+    bench.append(1, producer_id=1, base_sequence=0, **PRODUCER)
+    log.append(marker(1, commit=False), 0, 0)
+    assert log.has_aborted is True
+    assert aborted_range(bench, 0) == [(1, 2)]
+
+
+def test_a_cut_takes_the_aborts_behind_it(bench: Any) -> None:
+    log = bench.open()
+    bench.append(1, producer_id=1, base_sequence=0, **PRODUCER)  # 0
+    log.append(marker(1, commit=False), 0, 0)  # 1
+    log.save_producers()
+    bench.append(1, producer_id=1, base_sequence=1, **PRODUCER)  # 2
+    log.append(marker(1, commit=False), 0, 0)  # 3
+    log.truncate_to(2)
+    assert [t.last_offset for t in log.aborted_transactions(0, 99)] == [1]
+    assert log.last_stable_offset(2) == 2
+    bench.append(1, producer_id=1, base_sequence=1, **PRODUCER)
+    log.append(marker(1, commit=True), 0, 0)
+    assert aborted_range(bench, 0) == [(1, 0)]
+    assert aborted_range(bench, 2) == []
+
+
+def test_a_cut_opens_the_transaction_whose_marker_it_takes(bench: Any) -> None:
+    log = bench.open()
+    bench.append(1, producer_id=1, base_sequence=0, **PRODUCER)
+    log.append(marker(1, commit=True), 0, 0)
+    log.truncate_to(1)
+    assert log.last_stable_offset(1) == 0
+    assert log.producers.ongoing == {1: 0}
+
+
+def test_the_last_stable_offset_is_not_before_the_start(bench: Any) -> None:
+    log = bench.open()
+    bench.append(3, producer_id=1, base_sequence=0, **PRODUCER)
+    bench.append(2)
+    assert log.last_stable_offset(5) == 0
+    log.delete_records(4)
+    assert log.last_stable_offset(5) == 4

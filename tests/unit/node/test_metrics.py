@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.broker.dialogue import Client, batch, dialogue
+from tests.unit.broker.transactor import Transactor, transactional_broker
 
 from headrace.node.metrics import LoopMetrics, MetricsPage
 from headrace.runtime.buffers import BufferPool
@@ -132,3 +133,23 @@ def test_names_of_clients_making_never_break_the_page(name: str) -> None:
     assert partition is not None
     partition.topic = name
     assert ("headrace_log_end_offset", ("0", name)) in samples(page_of(broker))
+
+
+def test_transactions_are_counted() -> None:
+    broker = transactional_broker("t")
+    one, other = Transactor(broker, "one"), Transactor(broker, "other")
+    for who in (one, other):
+        assert who.init() == 0
+        assert who.write("t", 0, "a") == 0
+    assert samples(page_of(broker))["headrace_open_transactions", ()] == 2
+    assert one.end(commit=True) == 0
+    found = samples(page_of(broker))
+    assert found["headrace_open_transactions", ()] == 1
+    assert found["headrace_transactional_ids", ("CompleteCommit",)] == 1
+    assert found["headrace_transactional_ids", ("Ongoing",)] == 1
+    assert found["headrace_transactions_ended_total", ("committed",)] == 1
+    broker.advance(80_000)
+    found = samples(page_of(broker))
+    assert found["headrace_transactions_timed_out_total", ()] == 1
+    assert found["headrace_transactions_ended_total", ("aborted",)] == 1
+    assert found["headrace_open_transactions", ()] == 0

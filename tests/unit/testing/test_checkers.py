@@ -210,3 +210,34 @@ def test_send_never_settled_is_unknown() -> None:
         "unknown_absent": 1,
         "violations": {},
     }
+
+
+def test_a_torn_transaction() -> None:
+    """L8: one record of it is seen, another one and its offset are not."""
+    whole: list[Event] = [
+        unsure(1, "a", Outcome.INFO, transaction="t1"),
+        unsure(2, "b", Outcome.INFO, transaction="t1"),
+        Commit("g", P0, 5, Outcome.INFO, transaction="t1"),
+    ]
+    assert checkers.check_atomicity(History(whole)) == [], "nobody saw any of it"
+    torn = [*whole, poll(0, "a"), CommittedOffset("g", P0, 4)]
+    (violation,) = checkers.check_atomicity(History(torn))
+    assert violation.counter == "torn-transaction"
+    assert "'b'" in violation.detail
+    assert "offset 5" in violation.detail
+    assert checkers.check_atomicity(History(torn), drained=False) == []
+    mended = [*torn, poll(1, "b"), CommittedOffset("g", P0, 5)]
+    assert checkers.check_atomicity(History(mended)) == []
+
+
+def test_a_circle_of_who_read_from_whom() -> None:
+    """L9: t1 read what t2 wrote, and t2 what t1 wrote."""
+    sends = [ok(n, f"v{n}", n, transaction=f"t{n}") for n in (1, 2, 3)]
+    line: list[Event] = [*sends, poll(1, "v1", transaction="t2"), poll(2, "v2", transaction="t3")]
+    assert checkers.check_information_flow(History(line)) == []
+    circle = [*line, poll(3, "v3", "d", transaction="t1")]
+    (violation,) = checkers.check_information_flow(History(circle))
+    assert violation.counter == "G1c"
+    assert violation.detail == "t1 → t2 → t3 → t1"
+    own = [*sends, poll(1, "v1", transaction="t1")]
+    assert checkers.check_information_flow(History(own)) == [], "L5's, not L9's"

@@ -18,6 +18,7 @@ from headrace.broker.transactions.metadata import (
     VERSION_OLD,
     TopicPartition,
 )
+from headrace.cluster.image import INTERNAL_TOPICS
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -81,11 +82,9 @@ def _ask(
     broker: "Broker", transaction: AddPartitionsToTxnTransaction, version: int
 ) -> Promise[Outcomes]:
     keys = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    unknown = [key for key in keys if not _exists(broker, key)]
-    if unknown:
-        outcomes = dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        outcomes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return Promise.resolved(outcomes)
+    refused = {key: error for key in keys if (error := _refusal(broker, key, version)) is not None}
+    if refused:
+        return Promise.resolved(dict.fromkeys(keys, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused)
     coordinator = broker.transactions
     if transaction.verify_only:
         verified = coordinator.verify_partitions(
@@ -105,9 +104,14 @@ def _ask(
     ).map(lambda error: dict.fromkeys(keys, _told(error, version)))
 
 
-def _exists(broker: "Broker", key: TopicPartition) -> bool:
-    image = broker.image.topics_by_name.get(key[0])
-    return image is not None and 0 <= key[1] < len(image.partitions)
+def _refusal(broker: "Broker", key: TopicPartition, version: int) -> ErrorCode | None:
+    topic, index = key
+    if version < FIRST_VERSION_OF_BROKERS and topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # AddOffsetsToTxn is the way there
+    image = broker.image.topics_by_name.get(topic)
+    if image is None or not 0 <= index < len(image.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
 
 
 def _told(error: ErrorCode, version: int) -> ErrorCode:

@@ -63,6 +63,9 @@ class Replication:
         """Those with other replicas."""
         self._lag_looked_ms = 0
         self._is_closed = False
+        self._closed_bytes = 0
+        self._closed_failures = 0
+        """Of fetchers that are gone."""
         self.isr_shrinks = 0
         self.isr_expands = 0
 
@@ -139,6 +142,8 @@ class Replication:
         if not len(fetcher):
             fetcher.close()
             del self._fetchers[leader]
+            self._closed_bytes += fetcher.bytes_fetched
+            self._closed_failures += fetcher.failure_count
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
@@ -240,6 +245,14 @@ class Replication:
     @property
     def fetchers(self) -> list[Fetcher]:
         return list(self._fetchers.values())
+
+    @property
+    def bytes_fetched(self) -> int:
+        return self._closed_bytes + sum(one.bytes_fetched for one in self._fetchers.values())
+
+    @property
+    def fetch_failures(self) -> int:
+        return self._closed_failures + sum(one.failure_count for one in self._fetchers.values())
 
     def close(self) -> None:
         self._is_closed = True

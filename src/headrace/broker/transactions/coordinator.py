@@ -58,6 +58,10 @@ class TransactionCoordinator:
     def counters(self) -> TransactionCounters:
         return self._completion.counters
 
+    def configure(self, config: Config) -> None:
+        """The broker's configuration changed."""
+        self.settings = self.upkeep.settings = TransactionSettings.from_config(config)
+
     # Life
 
     def start(self) -> None:

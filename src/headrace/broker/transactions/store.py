@@ -81,16 +81,17 @@ def state_record(metadata: TransactionMetadata, server_version: int) -> KeyValue
     version = _FLEXIBLE_VERSION if server_version > 0 else 0
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
-        previous_producer_id=metadata.previous_producer_id,
-        next_producer_id=metadata.next_producer_id,
         producer_epoch=metadata.producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=metadata.state.number,
         transaction_partitions=_partitions(metadata),
         transaction_last_update_timestamp_ms=metadata.last_update_timestamp_ms,
         transaction_start_timestamp_ms=metadata.start_timestamp_ms,
-        client_transaction_version=metadata.client_version,
     )
+    if version >= _FLEXIBLE_VERSION:
+        value.previous_producer_id = metadata.previous_producer_id
+        value.next_producer_id = metadata.next_producer_id
+        value.client_transaction_version = metadata.client_version
     out = bytearray(_PREFIX.pack(version))
     encode_into(value, version, out)
     return _key(metadata.transactional_id), bytes(out)

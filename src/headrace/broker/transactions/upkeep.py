@@ -29,7 +29,7 @@ class Upkeep:
         timers: Timers,
         server_version: Callable[[], int],
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._shards = shards
         self._completion = completion
         self._clock = clock
@@ -39,8 +39,8 @@ class Upkeep:
 
     def watch(self) -> None:
         """Set the alarms, unless they are set."""
-        self._every("abort", self._settings.abort_check_interval_ms, self.abort_overdue)
-        self._every("expire", self._settings.expiration_check_interval_ms, self.forget_expired)
+        self._every("abort", self.settings.abort_check_interval_ms, self.abort_overdue)
+        self._every("expire", self.settings.expiration_check_interval_ms, self.forget_expired)
 
     def _every(self, name: str, interval_ms: int, action: Callable[[], object]) -> None:
         if name in self._alarms or self._shards.is_closed:
@@ -75,7 +75,7 @@ class Upkeep:
     def forget_expired(self) -> int:
         """Write tombstones for ids that nobody has used for long; how many."""
         now_ms = self._clock.now_ms()
-        expiration_ms = self._settings.transactional_id_expiration_ms
+        expiration_ms = self.settings.transactional_id_expiration_ms
         by_shard: dict[int, list[HostedTransaction]] = {}
         for hosted in self._shards.hosted():
             if hosted.pending is None and expiry.is_forgotten(

@@ -92,7 +92,9 @@ def produce_error(error: ErrorCode, version: int) -> ErrorCode:
 
 def offset_commit_error(error: ErrorCode, version: int) -> ErrorCode:
     """The same for TxnOffsetCommit."""
-    if error in _NOT_NOW:
+    if error in _NOT_NOW or (
+        error is ErrorCode.CONCURRENT_TRANSACTIONS and version < OFFSETS_ADD_SINCE
+    ):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < OFFSETS_ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
