@@ -9,7 +9,7 @@ A controller that becomes active knows of nobody: every registered broker gets a
 but proves nothing: only a heartbeat does (`is_alive`).
 
 Invariants: a session ends `timeout_ms` after its last heartbeat or grant, unless time in which
-the controller itself did not run is given back (`extend`).
+the controller itself did not run is given back (`extend`), which happens once in a silence.
 """
 
 from collections.abc import Iterable
@@ -24,6 +24,8 @@ class Session:
     metadata_offset: int = -1
     shutdown_offset: int | None = None
     """What every other broker must have read before this one may stop."""
+    is_extended: bool = False
+    """Time was given back since it was last heard of."""
 
 
 class BrokerSessions:
@@ -54,6 +56,7 @@ class BrokerSessions:
             session = self._sessions[broker_id] = Session(now_ms, is_granted=False)
         session.last_heard_ms = now_ms
         session.is_granted = False
+        session.is_extended = False
         session.metadata_offset = metadata_offset
 
     def await_readers(self, broker_id: int, offset: int, *, moved: bool) -> None:
@@ -66,9 +69,12 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def extend(self, delta_ms: int) -> None:
-        """Nobody could be heard for so long, and nobody is to blame."""
+        """Nobody could be heard for so long, and nobody is to blame. Once in a silence: a
+        controller that is late at every look must still miss who is gone."""
         for session in self._sessions.values():
-            session.last_heard_ms += delta_ms
+            if not session.is_extended:
+                session.last_heard_ms += delta_ms
+                session.is_extended = True
 
     # What is so.
 

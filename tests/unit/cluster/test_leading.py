@@ -175,6 +175,16 @@ def test_a_controller_that_was_stopped_blames_nobody_for_its_own_silence() -> No
     assert cluster.fenced == [1]
 
 
+def test_a_controller_that_is_always_late_misses_who_is_gone_all_the_same() -> None:
+    cluster = Cluster()
+    cluster.up(1)
+    for _ in range(3):
+        cluster.clock.advance(2 * SESSION_MS)
+        cluster.timers.run_due()
+        cluster.host.commit()
+    assert cluster.fenced == [1]
+
+
 def test_a_broker_that_registers_and_is_never_heard_of_leads_nothing_after_a_session() -> None:
     cluster = Cluster()
     cluster.up(1)

@@ -34,6 +34,18 @@ def test_time_in_which_nobody_could_be_heard_is_given_back() -> None:
     assert sessions.expired(1100) == [1]
 
 
+def test_time_is_given_back_once_in_a_silence() -> None:
+    sessions = BrokerSessions(100)
+    sessions.touch(1, 0, now_ms=0)
+    sessions.extend(1000)
+    sessions.extend(1000)
+    assert sessions.expired(1100) == [1]
+    sessions.touch(1, 0, now_ms=1100)
+    sessions.extend(50)
+    assert sessions.expired(1249) == []
+    assert sessions.expired(1250) == [1]
+
+
 def test_the_offset_to_wait_for_moves_only_with_more_moves() -> None:
     sessions = BrokerSessions(100)
     sessions.await_readers(1, 5, moved=True)
