@@ -4,6 +4,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+from tests.wire.hadoop.rpc_peer import CLIENT_ID, Raw, Server, block_size_call, is_closed_call
 
 from headrace.client.hadoop_rpc import BlockingRpcClient
 from headrace.wire.hadoop import exceptions as java
@@ -20,7 +21,6 @@ from headrace.wire.hadoop.protos.rpc_header_pb2 import (
     RpcSaslProto,
 )
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE, HA_SERVICE
-from tests.wire.hadoop.rpc_peer import CLIENT_ID, Raw, Server, block_size_call, is_closed_call
 
 FATAL = RpcResponseHeaderProto.FATAL
 

@@ -100,7 +100,7 @@ def parse(message_class: type[M], data: memoryview | bytes) -> M:
     except DecodeError as error:
         raise ProtocolError(f"not a {message_class.DESCRIPTOR.name}: {error}") from None
     if not message.IsInitialized():  # parsing does not look
-        missing = ", ".join(message.FindInitializationErrors())
+        missing = ", ".join(message.FindInitializationErrors())  # type: ignore[attr-defined]
         raise ProtocolError(f"a {message_class.DESCRIPTOR.name} without {missing}")
     return message
 
