@@ -73,6 +73,20 @@ def read_varint(view: memoryview | bytes, position: int) -> tuple[int, int]:
             raise ProtocolError("a length of more than five bytes")
 
 
+def read_varint64(data: bytes, position: int) -> tuple[int, int]:
+    """The unsigned 64-bit number at `position` and where it ends."""
+    result = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result & 0xFFFFFFFFFFFFFFFF, position
+        shift += 7
+        if shift > 63:
+            raise ProtocolError("a number of more than ten bytes")
+
+
 def varint(value: int) -> bytes:
     if value < 0x80:
         return bytes((value,))
