@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.wire.hadoop_transfer.nodes import Nodes
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 from crc32c import crc32c
+from tests.wire.hadoop_transfer.nodes import POOL, Nodes
+from tests.wire.hadoop_transfer.peer import Peer, write_request
 
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.replica import ReplicaState
 from headrace.wire.hadoop.block_meta import CRC32C_512
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
 from headrace.wire.hadoop.transfer import ExtendedBlock
-from tests.wire.hadoop_transfer.nodes import POOL, Nodes
-from tests.wire.hadoop_transfer.peer import Peer, write_request
 
 Start = Callable[..., Nodes]
 
@@ -140,8 +140,9 @@ def test_block_checksums(start_nodes: Start, size: int) -> None:
 
 
 def test_short_circuit_is_refused_and_the_connection_goes_on(start_nodes: Start) -> None:
-    from headrace.wire.hadoop.transfer import Op, encode_request
     from tests.wire.hadoop_transfer.peer import base_header
+
+    from headrace.wire.hadoop.transfer import Op, encode_request
 
     nodes = start_nodes(1)
     block = write(nodes, b"hello")
