@@ -10,7 +10,7 @@ connection or by its time-out. A call that failed with RpcUnavailable may have b
 import asyncio
 import os
 import struct
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.message import Message
 
@@ -167,8 +167,8 @@ class _Wire(asyncio.Protocol):
         self._buffer = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are Transports by behaviour, not by birth.
+        self._transport = cast(asyncio.Transport, transport)
 
     def send(self, data: bytes) -> None:
         assert self._transport is not None
