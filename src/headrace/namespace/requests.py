@@ -75,7 +75,7 @@ class GetAdditionalDatanode(NamedTuple):
     existing: tuple[tuple[str, str], ...]
     """(DataNode UUID, storage id)."""
     excluded: tuple[str, ...]
-    count: int
+    additional_count: int
     client_name: str
     file_id: int = 0
 
