@@ -3,8 +3,8 @@
 Owns: the table of groups, the exit codes (0 done, 1 failed, 2 wrong usage) and the one
 place where an error becomes a sentence on stderr. Must not know: what any command does.
 
-Start-up time is a promise: only the group that is asked for is imported, and `broker`,
-whose start is measured, is parsed by argparse without typer.
+Start-up time is a promise: only the group that is asked for is imported, and the servers,
+whose start is measured, are parsed by argparse without typer.
 """
 
 import os
@@ -16,14 +16,17 @@ from headrace.base.errors import HeadraceError, UsageError
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
-BROKER = "broker"
+SERVERS = ("broker", "namenode", "datanode")
+"""Commands that run a server in the foreground: `cli.NAME.run_NAME`."""
 
 GROUPS: dict[str, str] = {
     "up": "local",
     "status": "local",
     "down": "local",
     "node": "node",
-    BROKER: "broker",
+    "broker": "broker",
+    "namenode": "namenode",
+    "datanode": "datanode",
     "topic": "topic",
     "produce": "produce",
     "consume": "consume",
@@ -41,10 +44,10 @@ def main() -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     try:
-        if arguments[:1] == [BROKER]:
-            from headrace.cli.broker import run_broker
-
-            return run_broker(arguments[1:])
+        if arguments and arguments[0] in SERVERS:
+            name = arguments[0]
+            run_server = getattr(import_module(f"headrace.cli.{name}"), f"run_{name}")
+            return int(run_server(arguments[1:]))
         return _run_typer(arguments)
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
