@@ -117,7 +117,16 @@ class WriterSide(DatanodeSide):
                 isinstance(error, RemoteError) and error.class_name == exceptions.NOT_REPLICATED_YET
             )
 
-        return self._until_reported(request.file_id, attempt, is_final)
+        file_id = request.file_id or self._file_id(request.src, caller)
+        return self._until_reported(file_id, attempt, is_final)
+
+    def _file_id(self, src: str, caller: Caller) -> int:
+        """For clients that do not tell it; 0: no such file, which the attempt will say."""
+        try:
+            inode = resolve(self.ns, src, caller).inode
+        except RemoteError:
+            return 0
+        return 0 if inode is None else inode.inode_id
 
     def _expect(
         self, request: requests.AddBlock, caller: Caller, targets: tuple[StorageInfo, ...]
@@ -158,13 +167,7 @@ class WriterSide(DatanodeSide):
         def is_final(promise: Promise[bool]) -> bool:
             return promise.error is not None or promise.value()
 
-        file_id = request.file_id
-        if not file_id:
-            try:
-                inode = resolve(self.ns, request.src, caller).inode
-            except RemoteError as error:
-                return rejected(error)
-            file_id = 0 if inode is None else inode.inode_id
+        file_id = request.file_id or self._file_id(request.src, caller)
         return self._until_reported(file_id, attempt, is_final)
 
     def _until_reported(
