@@ -162,6 +162,9 @@ class BlockCopy:
         if self._on_done is not None and stream is not None and not stream.backlogged:
             self.on_drained()
 
+    def on_end(self) -> bool:
+        return False
+
     def on_closed(self, reason: str) -> None:
         self._finish(reason)
 
@@ -238,6 +241,9 @@ class _Transfer:
 
     def on_drained(self) -> None:
         return None
+
+    def on_end(self) -> bool:
+        return True
 
     def on_closed(self, _reason: str) -> None:
         self._over = True

@@ -52,6 +52,10 @@ class Mirror:
     def backlogged(self) -> bool:
         return self._stream is not None and self._stream.backlogged
 
+    @property
+    def acks_waiting(self) -> int:
+        return len(self._acks)
+
     def send(self, parts: Sequence[Part]) -> None:
         if self._stream is not None:
             self._stream.send(parts)
@@ -114,6 +118,9 @@ class Mirror:
 
     def on_drained(self) -> None:
         self.on_taken()
+
+    def on_end(self) -> bool:
+        return False
 
     def on_closed(self, reason: str) -> None:
         if self._closed:

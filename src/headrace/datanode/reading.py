@@ -128,6 +128,9 @@ class _WaitForLength:
     def on_drained(self) -> None:
         return None
 
+    def on_end(self) -> bool:
+        return False
+
     def on_closed(self, _reason: str) -> None:
         self._over = True
         if self._timer is not None:
@@ -187,6 +190,13 @@ class _Reading:
             return len(view)
         self._session.end_activity()
         return end
+
+    def on_end(self) -> bool:
+        """A reader that can't give its verdict any more still gets its bytes."""
+        self._expects_status = False
+        if self._sender.done:
+            self._session.stream.close("the reader is done", after_sending=True)
+        return True
 
     def on_closed(self, _reason: str) -> None:
         self._sender.close()

@@ -270,6 +270,9 @@ class BlockReceiver:
         """Whoever is behind us is gone; the sender learns of it by our acks."""
         if self._over or self._mirror_error:
             return
+        assert self._mirror is not None
+        if self._last_seen and self._mirror.acks_waiting >= len(self._pending):
+            return  # it has said all; we wait for our own disk
         self._mirror_error = True
         self._context.counters.mirror_failures += 1
         self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
@@ -340,6 +343,10 @@ class BlockReceiver:
 
     def on_drained(self) -> None:
         return None
+
+    def on_end(self) -> bool:
+        """A writer that has sent its last packet may close its half and wait for our acks."""
+        return self._last_seen and not self._over
 
     def on_closed(self, reason: str) -> None:
         self._end(False, reason)

@@ -36,6 +36,8 @@ class Activity(Protocol):
 
     def on_drained(self) -> None: ...
 
+    def on_end(self) -> bool: ...
+
     def on_closed(self, reason: str) -> None: ...
 
 
@@ -118,6 +120,9 @@ class TransferSession:
     def on_drained(self) -> None:
         if self._activity is not None:
             self._activity.on_drained()
+
+    def on_end(self) -> bool:
+        return self._activity is not None and self._activity.on_end()
 
     def on_closed(self, reason: str) -> None:
         activity = self._activity

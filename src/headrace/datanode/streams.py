@@ -73,6 +73,10 @@ class StreamHandler(Protocol):
         """All that was sent has been taken by the operating system after a backlog."""
         ...
 
+    def on_end(self) -> bool:
+        """The peer will send no more (a half-close): True to go on sending to it."""
+        ...
+
     def on_closed(self, reason: str) -> None: ...
 
 

@@ -270,6 +270,9 @@ class _Setup:
     def on_drained(self) -> None:
         return None
 
+    def on_end(self) -> bool:
+        return False
+
     def on_closed(self, reason: str) -> None:
         if not self._over:
             self._over = True

@@ -55,6 +55,7 @@ class TransferStream:
         "_after_sending",
         "_closed",
         "_end",
+        "_ended",
         "_fd",
         "_handler",
         "_loop",
@@ -88,6 +89,7 @@ class TransferStream:
         self._writing = False
         self._paused = False
         self._closed = False
+        self._ended = False
         self._after_sending: str | None = None
         self.active_tick = port.tick
 
@@ -107,7 +109,7 @@ class TransferStream:
     # -- receiving ---------------------------------------------------------------------
 
     def _start_reading(self) -> None:
-        if not self._reading and not self._closed:
+        if not self._reading and not self._closed and not self._ended:
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
 
@@ -160,12 +162,29 @@ class TransferStream:
             self._shut(error.strerror or "receive failed")
             return
         if count == 0:
-            self._shut("closed by peer")
+            self._on_end()
             return
         self._port.bytes_received += count
         self.active_tick = self._port.tick
         self._end += count
         self._hand_over()
+
+    def _on_end(self) -> None:
+        """The peer has closed its half: it may still want what we have to say."""
+        self._stop_reading()
+        self._ended = True
+        goes_on = self._after_sending is not None and bool(self._out)
+
+        def ask() -> None:
+            nonlocal goes_on
+            goes_on = self._handler.on_end()
+
+        if self._after_sending is None:
+            self._guarded(ask)
+        if not goes_on:
+            self._shut("closed by peer")
+        elif not self._closed:
+            self._settle_buffer()
 
     def _hand_over(self) -> None:
         view = self._view
