@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.client_access import ACCESS
+from headrace.namespace.rpc.client_admin import AdminCalls
 from headrace.namespace.rpc.client_files import FILES, lease_handlers
 from headrace.namespace.rpc.client_reads import READS
 from headrace.namespace.rpc.client_service import service_handlers
@@ -26,6 +27,7 @@ def namenode_endpoint(
     callers = Callers(groups)
     client = service_handlers(namenode)
     client |= lease_handlers(namenode)
+    client |= AdminCalls(namenode, callers).handlers()
     for table in (TREE, FILES, READS, ACCESS, SNAPSHOTS):
         client |= handlers(namenode, callers, table)
     endpoint.serve(protocols.CLIENT_NAMENODE, client)
