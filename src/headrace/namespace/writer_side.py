@@ -63,11 +63,20 @@ class WriterSide(DatanodeSide):
                     return rejected(error)
             promise = super().execute(decide, request, caller)
             self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
+            if isinstance(request, requests.Truncate) and promise.error is None:
+                self._begin_cut(request.src, caller)
             return promise
         return super().execute(decide, request, caller)
 
     def append(self, request: requests.Append, caller: Caller) -> Promise[LastBlockWithStatus]:
         return self.execute(append.decide, request, caller)
+
+    def _begin_cut(self, src: str, caller: Caller) -> None:
+        """A truncation inside a block is a recovery of it, begun at once."""
+        file = resolve(self.ns, src, caller).inode
+        block = file.last_block if isinstance(file, FileInode) else None
+        if block is not None and block.uc is not None and block.uc.truncate_length >= 0:
+            self.begin_recovery(block, block.uc.recovery_id)
 
     def _recover_if_silent(self, src: str, holder: str, caller: Caller) -> None:
         try:
