@@ -192,8 +192,6 @@ def transfer_block(session: TransferSession, raw: memoryview) -> None:
         raise Refusal("a transfer without a target")
     if replica.generation_stamp < block.generation_stamp:
         raise Refusal(f"{replica} is older than {block}")
-    if replica.visible_length < block.num_bytes:
-        raise Refusal(f"{replica} is shorter than the {block.num_bytes} bytes to transfer")
     match replica.state:
         case state if state is RBW:
             stage = Stage.TRANSFER_RBW

@@ -324,6 +324,12 @@ class TransferStream:
         self._shut(reason)
 
     def _shut(self, reason: str) -> None:
+        if not self._closed:
+            self.fall_silent()
+            self.tell_closed(reason)
+
+    def fall_silent(self) -> None:
+        """Close the socket and tell nobody yet."""
         if self._closed:
             return
         self._closed = True
@@ -337,8 +343,11 @@ class TransferStream:
             # A view may still be looked at further up the stack: not given back to the pool.
             self._view = None
         self._end_politely()
-        self._port.forget(self, reason)
-        self._handler.on_closed(reason)
+
+    def tell_closed(self, reason: str) -> None:
+        if self in self._port.streams:
+            self._port.forget(self, reason)
+            self._handler.on_closed(reason)
 
     def _end_politely(self) -> None:
         """Unread bytes would turn the close into a reset, and the peer lose our last words."""
@@ -508,5 +517,10 @@ class TransferPort:
             self._sweeper.cancel()
         for task in list(self._connecting):
             task.cancel()
-        for stream in list(self.streams):
-            stream.close("this node stops")
+        streams = list(self.streams)
+        # All fall silent before any handler learns of it: one that lost only its mirror would
+        # blame the next node.
+        for stream in streams:
+            stream.fall_silent()
+        for stream in streams:
+            stream.tell_closed("this node stops")
