@@ -129,10 +129,43 @@ class _Comparison:
         for name, child in after.children.items():
             if before.children.get(name) is not child:
                 self.came[child.inode_id] = _join(to_path, name)
+                self._movable[child.inode_id] = child
         return same
+
+    def find_moves(self) -> None:
+        """Into a directory that is new, or out of one that is gone: those count as renames."""
+        came_below = self._below(self.came, self._to_id, stop=set(self.gone))
+        known = set(self.came) | set(came_below)
+        for inode_id, path in self._below(self.gone, self._from_id, stop=known).items():
+            if inode_id in known:
+                self.gone[inode_id] = path
+        for inode_id, path in came_below.items():
+            if inode_id in self.gone:
+                self.came[inode_id] = path
+
+    def _below(self, tops: dict[int, str], moment: int, stop: set[int]) -> dict[int, str]:
+        """Everything below those of `tops` that did not move, as of a moment."""
+        found: dict[int, str] = {}
+        stack = [
+            (self._movable[inode_id], path)
+            for inode_id, path in tops.items()
+            if inode_id not in stop
+        ]
+        while stack:
+            inode, path = stack.pop()
+            state = inode.at(moment)
+            if not isinstance(state, DirectoryInode):
+                continue
+            for name, child in state.children.items():
+                found[child.inode_id] = _join(path, name)
+                self._movable[child.inode_id] = child
+                if child.inode_id not in stop:
+                    stack.append((child, _join(path, name)))
+        return found
 
     def moved(self) -> list[tuple[Inode, str]]:
         """Renamed inodes that were not compared yet: what is below them may have changed too."""
+        self.find_moves()
         return [
             (self._movable[inode_id], path)
             for inode_id, path in self.gone.items()
