@@ -31,6 +31,7 @@ GROUPS: dict[str, str] = {
     "produce": "produce",
     "consume": "consume",
     "group": "group",
+    "fs": "fs",
     "config": "config",
     "log": "log",
 }

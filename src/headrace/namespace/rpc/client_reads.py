@@ -1,6 +1,7 @@
 """ClientNamenodeProtocol, what asks and changes nothing: status, listings, summaries."""
 
 from headrace.namespace import requests
+from headrace.namespace.ops.storage_policy import StoragePolicy
 from headrace.namespace.rpc.shapes import status_message, unsigned
 from headrace.namespace.rpc.translation import Translation
 from headrace.namespace.values import ContentSummary, DirectoryListing, FileStatus, QuotaUsage
@@ -66,6 +67,20 @@ def _usage(usage: QuotaUsage) -> pb.GetQuotaUsageResponseProto:
     )
 
 
+def policy_message(policy: StoragePolicy) -> hdfs.BlockStoragePolicyProto:
+    return hdfs.BlockStoragePolicyProto(
+        policyId=policy.policy_id,
+        name=policy.name,
+        creationPolicy=_types(policy.storage_types),
+        creationFallbackPolicy=_types(policy.creation_fallbacks),
+        replicationFallbackPolicy=_types(policy.replication_fallbacks),
+    )
+
+
+def _types(types: tuple[int, ...]) -> hdfs.StorageTypesProto:
+    return hdfs.StorageTypesProto(storageTypes=types)  # type: ignore[arg-type]
+
+
 READS: dict[str, Translation] = {
     "getFileInfo": Translation(lambda m: requests.GetFileInfo(m.src), _info),
     "getFileLinkInfo": Translation(lambda m: requests.GetFileLinkInfo(m.src), _link_info),
@@ -87,6 +102,10 @@ READS: dict[str, Translation] = {
     "checkAccess": Translation(
         lambda m: requests.CheckAccess(m.path, m.mode),
         lambda _: pb.CheckAccessResponseProto(),
+    ),
+    "getStoragePolicy": Translation(
+        lambda m: requests.GetStoragePolicy(m.path),
+        lambda policy: pb.GetStoragePolicyResponseProto(storagePolicy=policy_message(policy)),
     ),
     "getEnclosingRoot": Translation(
         lambda m: requests.GetEnclosingRoot(m.filename),

@@ -10,6 +10,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from headrace.namespace.namenode import NameNode
+from headrace.namespace.ops.storage_policy import POLICIES
+from headrace.namespace.rpc.client_reads import policy_message
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
@@ -60,6 +62,9 @@ def service_handlers(namenode: NameNode) -> dict[str, Handler]:
         "getHAServiceState": _always(pb.HAServiceStateResponseProto(state=ACTIVE)),
         "msync": _always(pb.MsyncResponseProto()),
         "getDelegationToken": _always(security.GetDelegationTokenResponseProto()),
+        "getStoragePolicies": _always(
+            pb.GetStoragePoliciesResponseProto(policies=map(policy_message, POLICIES))
+        ),
         "getEZForPath": _always(encryption.GetEZForPathResponseProto()),
         "listEncryptionZones": _always(
             encryption.ListEncryptionZonesResponseProto(zones=[], hasMore=False)

@@ -6,6 +6,7 @@ from headrace.namespace import requests
 from headrace.namespace.rpc.shapes import signed, signed_int
 from headrace.namespace.rpc.translation import Translation
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos.file_set_pb2 import RenameSetResponseProto
 
 
 def unmasked_of(message: Any) -> int | None:
@@ -79,3 +80,13 @@ TREE: dict[str, Translation] = {
         lambda _: pb.UnsetStoragePolicyResponseProto(),
     ),
 }
+
+FILE_SETS: dict[str, Translation] = {
+    "renameSet": Translation(
+        lambda m: requests.RenameSet(
+            tuple((one.src, one.dst) for one in m.renames), tuple(m.deletes)
+        ),
+        lambda _: RenameSetResponseProto(),
+    ),
+}
+"""Of FileSetProtocol."""

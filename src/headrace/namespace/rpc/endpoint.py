@@ -9,7 +9,7 @@ from headrace.namespace.rpc.client_files import FILES, lease_handlers
 from headrace.namespace.rpc.client_reads import READS
 from headrace.namespace.rpc.client_service import service_handlers
 from headrace.namespace.rpc.client_snapshots import SNAPSHOTS
-from headrace.namespace.rpc.client_tree import TREE
+from headrace.namespace.rpc.client_tree import FILE_SETS, TREE
 from headrace.namespace.rpc.datanode import DatanodeCalls
 from headrace.namespace.rpc.ha_service import ha_service_handlers
 from headrace.namespace.rpc.refresh import serve_refreshes
@@ -31,6 +31,7 @@ def namenode_endpoint(
     for table in (TREE, FILES, READS, ACCESS, SNAPSHOTS):
         client |= handlers(namenode, callers, table)
     endpoint.serve(protocols.CLIENT_NAMENODE, client)
+    endpoint.serve(protocols.FILE_SET, handlers(namenode, callers, FILE_SETS))
     endpoint.serve(protocols.DATANODE, DatanodeCalls(namenode).handlers())
     endpoint.serve(protocols.HA_SERVICE, ha_service_handlers())
     serve_refreshes(endpoint, groups)

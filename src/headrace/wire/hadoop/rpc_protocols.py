@@ -16,6 +16,7 @@ from headrace.wire.hadoop.protos import (
     client_namenode_pb2,
     datanode_lifeline_pb2,
     datanode_pb2,
+    file_set_pb2,
     generic_refresh_pb2,
     get_user_mappings_pb2,
     ha_service_pb2,
@@ -112,3 +113,5 @@ GET_USER_MAPPINGS = _protocol(
 PROTOCOL_INFO = _protocol(
     _HADOOP + "ipc.ProtocolMetaInfoPB", protocol_info_pb2, "ProtocolInfoService"
 )
+FILE_SET = _protocol("headrace.FileSetProtocol", file_set_pb2, "FileSetProtocolService")
+"""An extension: Apache's NameNode refuses it as unknown, and its clients never ask."""
