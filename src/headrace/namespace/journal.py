@@ -25,6 +25,8 @@ NAMESPACE_TOPIC = "__namespace"
 NAMESPACE_TOPIC_ID = bytes(15) + b"\x02"
 EDIT_CODEC = RecordCodec(lambda edit: edit.SerializeToString(), Edit.FromString)
 _LOAD_BYTES = MIB
+_SEGMENT_BYTES = 64 * MIB
+"""Small enough that a checkpoint lets old edits go."""
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ def open_log(storage: Storage, directory: str, clock: Clock, files: FileBudget) 
         path,
         NAMESPACE_TOPIC,
         0,
-        LogConfig(retention_ms=-1, retention_bytes=-1, delete=False),
+        LogConfig(segment_bytes=_SEGMENT_BYTES, retention_ms=-1, retention_bytes=-1, delete=False),
         clock,
         topic_id=NAMESPACE_TOPIC_ID,
         files=files,

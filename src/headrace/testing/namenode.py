@@ -13,8 +13,9 @@ from typing import Any
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.log.file_budget import FileBudget
-from headrace.namespace import requests
+from headrace.namespace import checkpoint, requests
 from headrace.namespace.caller import Caller
+from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.datanodes import (
     DELETED,
     RECEIVED,
@@ -64,6 +65,8 @@ class SimulatedNameNode:
         self.disk = SimulatedDisk() if disk is None else disk
         self.failures: list[BaseException] = []
         self.lines: list[str] = []
+        self.damaged: list[str] = []
+        """Checkpoints that a start found damaged."""
         self.call_id = 0
         self.nodes = [
             SimulatedDatanode(self, index, f"/rack{index % racks}") for index in range(datanodes)
@@ -79,6 +82,7 @@ class SimulatedNameNode:
         log = open_log(self.disk, "name", self.clock, FileBudget(self.disk))
 
         def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
+            check_gap(log, ns)
             return Journal(
                 log, ns, self.clock, on_committed=on_committed, on_fatal=self.failures.append
             )
@@ -102,7 +106,17 @@ class SimulatedNameNode:
             self.beat()
 
     def new_namespace(self) -> Namespace:
-        return Namespace(self.settings)
+        return load_newest(
+            self.disk, "name", self.settings, lambda path, _: self.damaged.append(path)
+        )
+
+    def checkpoint(self) -> int:
+        """As the child process does it, while this NameNode goes on."""
+        offset = checkpoint.build(
+            self.disk, "name", self.namenode.journal.high_watermark, self.settings
+        )
+        checkpoint.retire(self.disk, "name", self.namenode.journal.log, self.clock.now_ms())
+        return offset
 
     def restart(self) -> None:
         """kill -9 and start: what the process had not given to the disk is gone."""
@@ -330,7 +344,9 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
             ns.last_snapshot_id,
         ),
         "tree": {inode_id: _inode_state(inode) for inode_id, inode in ns.inodes.items()},
-        "detached": {inode_id: _inode_state(inode) for inode_id, inode in ns.detached.items()},
+        "detached": {
+            inode_id: _inode_state(inode, is_live=False) for inode_id, inode in ns.detached.items()
+        },
         "blocks": {
             block.block_id: (
                 block.generation_stamp,
@@ -347,13 +363,14 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
     }
 
 
-def _inode_state(inode: Inode) -> tuple[Any, ...]:
+def _inode_state(inode: Inode, *, is_live: bool = True) -> tuple[Any, ...]:
+    """What is not live may have had its parent destroyed: it tells no parent."""
     features = inode.features
     quota = features.quota if features is not None else None
     common = (
         inode.inode_id,
         inode.name,
-        inode.parent.inode_id if inode.parent is not None else None,
+        inode.parent.inode_id if is_live and inode.parent is not None else None,
         tuple(inode.access),
         inode.modification_time_ms,
         inode.acl,
@@ -366,7 +383,9 @@ def _inode_state(inode: Inode) -> tuple[Any, ...]:
         else tuple(features.snapshots.items()),
         () if features is None else features.captured_by,
         -1 if features is None else features.frozen_length,
-        tuple((saved.snapshot_id, _inode_state(saved.state)) for saved in inode.saved),
+        tuple(
+            (saved.snapshot_id, _inode_state(saved.state, is_live=False)) for saved in inode.saved
+        ),
     )
     if isinstance(inode, DirectoryInode):
         children = {name: child.inode_id for name, child in inode.children.items()}
