@@ -5,12 +5,37 @@ converse) and the figures that operators ask for.
 Must not know: RPC messages, HTTP, processes.
 """
 
+from collections.abc import Callable
+
+from headrace.base.promise import Promise
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
 from headrace.namespace.datanodes import AdminState, DatanodeDescriptor
+from headrace.namespace.permissions import require_superuser
+from headrace.namespace.service import rejected
 from headrace.namespace.values import FsStats
 from headrace.namespace.writer_side import WriterSide
+from headrace.wire.hadoop.exceptions import RemoteError
 
 
 class NameNode(WriterSide):
+    build_checkpoint: Callable[[], Promise[bool]] | None = None
+    """Set by who runs the process: begins a checkpoint."""
+
+    def save_namespace(self, caller: Caller) -> Promise[bool]:
+        """dfsadmin's saveNamespace: in safe mode, by the superuser."""
+        try:
+            require_superuser(self.ns, caller)
+            if not self.safe_mode.is_on:
+                raise refusals.io(
+                    "Safe mode should be turned ON in order to create namespace image."
+                )
+        except RemoteError as error:
+            return rejected(error)
+        if self.build_checkpoint is None:
+            return rejected(refusals.io("This NameNode keeps no checkpoints."))
+        return self.build_checkpoint()
+
     def fs_stats(self) -> FsStats:
         live = self.datanodes.live()
         missing = self.missing_blocks()

@@ -30,6 +30,7 @@ from headrace.base.limits import SHUTDOWN_TIMEOUT_MS
 from headrace.base.network import Transport
 from headrace.base.promise import Promise
 from headrace.log.file_budget import FileBudget
+from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.http.webhdfs import PREFIX, WebHdfs
 from headrace.namespace.journal import Journal, open_log
@@ -42,6 +43,7 @@ from headrace.node.hdfs_settings import (
     parse_address,
     refuse_exposed,
 )
+from headrace.node.namenode_checkpoint import Checkpoints
 from headrace.node.namenode_pages import NameNodePages
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
@@ -97,6 +99,7 @@ class NameNodeProcess:
         self._web: WebServer | None = None
         self._endpoint: RpcEndpoint | None = None
         self._namenode: NameNode | None = None
+        self._checkpoints: Checkpoints | None = None
         self._stop = asyncio.Event()
         self._fatal: BaseException | None = None
 
@@ -142,10 +145,11 @@ class NameNodeProcess:
         log = open_log(self._storage, directory, self._clock, FileBudget(self._storage, 64))
 
         def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
+            check_gap(log, ns)
             return Journal(log, ns, self._clock, on_committed=on_committed, on_fatal=self._on_fatal)
 
         namenode = NameNode(
-            Namespace(settings),
+            load_newest(self._storage, directory, settings, self._on_damaged_checkpoint),
             make_journal,
             clock=self._clock,
             timers=self._timers,
@@ -154,7 +158,21 @@ class NameNodeProcess:
         )
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
         namenode.start()
+        self._checkpoints = Checkpoints(
+            namenode.journal,
+            directory,
+            settings,
+            storage=self._storage,
+            clock=self._clock,
+            timers=self._timers,
+            events=self.log,
+        )
+        self._checkpoints.start()
+        namenode.build_checkpoint = self._checkpoints.build
         return namenode
+
+    def _on_damaged_checkpoint(self, path: str, reason: str) -> None:
+        self.log.error("checkpoint_damaged", path=path, reason=reason)
 
     async def _settled(self, promise: Promise[Any]) -> Any:
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -267,6 +285,8 @@ class NameNodeProcess:
             self._server.close()
         if self._web is not None:
             self._web.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
 
 
 def _write_line(line: str) -> None:
