@@ -58,12 +58,14 @@ class AdminCalls:
             "upgradeStatus": lambda _, __: pb.UpgradeStatusResponseProto(upgradeFinalized=True),
             "getCurrentEditLogTxid": self.get_current_edit_log_txid,
             "rollingUpgrade": self.rolling_upgrade,
+            "saveNamespace": self.save_namespace,
         }
         superusers: dict[str, Callable[[Any], Message | Promise[Any]]] = {
             "rollEdits": lambda _: pb.RollEditsResponseProto(newSegmentTxId=self._next_txid()),
             "restoreFailedStorage": lambda _: pb.RestoreFailedStorageResponseProto(result=False),
             "finalizeUpgrade": lambda _: pb.FinalizeUpgradeResponseProto(),
             "setBalancerBandwidth": self.set_balancer_bandwidth,
+            "refreshNodes": lambda _: pb.RefreshNodesResponseProto(),
         }
         return answered | {name: self._superuser(call) for name, call in superusers.items()}
 
@@ -183,6 +185,13 @@ class AdminCalls:
             return pb.RollingUpgradeResponseProto()
         raise RemoteError(
             java.UNSUPPORTED_OPERATION, "there is no rolling upgrade: processes are replaced"
+        )
+
+    def save_namespace(
+        self, _: pb.SaveNamespaceRequestProto, call: RpcCall
+    ) -> Promise[pb.SaveNamespaceResponseProto]:
+        return self._namenode.save_namespace(self._callers.of(call)).map(
+            lambda saved: pb.SaveNamespaceResponseProto(saved=saved)
         )
 
     def set_balancer_bandwidth(

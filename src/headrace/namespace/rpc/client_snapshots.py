@@ -37,7 +37,7 @@ def _snapshots(found: Sequence[SnapshotStatus]) -> pb.GetSnapshotListingResponse
                 hdfs.SnapshotStatusProto(
                     dirStatus=status_message(one.status),
                     snapshotID=one.snapshot_id,
-                    parent_fullpath=one.parent_path.encode(),
+                    parent_fullpath=one.parent_path.removesuffix("/.snapshot").encode(),
                     isDeleted=one.is_deleted,
                 )
                 for one in found
