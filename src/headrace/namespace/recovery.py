@@ -54,7 +54,9 @@ def decide_release(
             return [], Released(False)
         gone = edits_pb2.RemoveBlock(inode_id=file.inode_id, block_id=last.block_id)
         return [Edit(remove_block=gone), _close(file, now_ms)], Released(True)
-    if is_recovering:
+    holders = (*uc.expected, *uc.reported)
+    if is_recovering or not any(storage.datanode.is_alive for storage in holders):
+        # Under way, or nobody is there to recover it yet.
         return [], Released(False)
     recovery_id = ns.generation_stamp + 1
     records = [
