@@ -52,7 +52,7 @@ def diff(cluster: SimulatedNameNode, older: str, newer: str) -> list[tuple[str, 
     report = cluster.namenode.read(
         snapshot.read_diff, GetSnapshotDiffReport("/d", older, newer), cluster.caller()
     ).value()
-    return [tuple(entry) for entry in report.entries]
+    return [(entry.kind, entry.path, entry.target_path) for entry in report.entries]
 
 
 def test_a_snapshot_sees_what_was(cluster: SimulatedNameNode) -> None:
