@@ -58,7 +58,7 @@ def _drop_states(ns: "Namespace", inode: Inode, gone_id: int) -> None:
         ns.saved_ids.discard(inode.inode_id)
     features.captured_by = tuple(s for s in features.captured_by if s.snapshot_id != gone_id)
     inode.drop_plain_features()
-    if isinstance(inode, FileInode) and inode.inode_id in ns.inodes:
+    if isinstance(inode, FileInode):
         ns.free_blocks(before - set(_all_blocks(inode)))
 
 

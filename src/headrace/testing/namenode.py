@@ -226,6 +226,8 @@ class SimulatedDatanode:
         self.is_running = True
         self.remaining = 100 * _GIB
         self.deleted: list[BlockName] = []
+        self.bad: set[int] = set()
+        """Replicas whose bytes are wrong: a copy of one fails, a reader reports it."""
 
     @property
     def storage(self) -> StorageReport:
@@ -274,11 +276,17 @@ class SimulatedDatanode:
             mine = self.replicas.get(name.block_id)
             if mine is not None and mine.generation_stamp <= name.generation_stamp:
                 del self.replicas[name.block_id]
+                self.bad.discard(name.block_id)
                 self._tell(DELETED, name.block_id, name.num_bytes, name.generation_stamp)
 
     def _copy(self, name: BlockName, uuids: list[str]) -> None:
         mine = self.replicas.get(name.block_id)
         if mine is None or mine.generation_stamp != name.generation_stamp:
+            return
+        if name.block_id in self.bad:
+            block = ExtendedBlock("", mine.block_id, mine.generation_stamp, mine.num_bytes)
+            place = (self.uuid, self.storage_id)
+            self.cluster.namenode.report_bad_blocks([(block, [place])])
             return
         for uuid in uuids:
             target = self.cluster.node(uuid)
@@ -343,9 +351,10 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
             ns.generation_stamp,
             ns.last_snapshot_id,
         ),
-        "tree": {inode_id: _inode_state(inode) for inode_id, inode in ns.inodes.items()},
+        "tree": {inode_id: _inode_state(ns, inode) for inode_id, inode in ns.inodes.items()},
         "detached": {
-            inode_id: _inode_state(inode, is_live=False) for inode_id, inode in ns.detached.items()
+            inode_id: _inode_state(ns, inode, is_live=False)
+            for inode_id, inode in ns.detached.items()
         },
         "blocks": {
             block.block_id: (
@@ -363,7 +372,7 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
     }
 
 
-def _inode_state(inode: Inode, *, is_live: bool = True) -> tuple[Any, ...]:
+def _inode_state(ns: Namespace, inode: Inode, *, is_live: bool = True) -> tuple[Any, ...]:
     """What is not live may have had its parent destroyed: it tells no parent."""
     features = inode.features
     quota = features.quota if features is not None else None
@@ -381,10 +390,11 @@ def _inode_state(inode: Inode, *, is_live: bool = True) -> tuple[Any, ...]:
         None
         if features is None or features.snapshots is None
         else tuple(features.snapshots.items()),
-        () if features is None else features.captured_by,
+        _captured_by(ns, inode),
         -1 if features is None else features.frozen_length,
         tuple(
-            (saved.snapshot_id, _inode_state(saved.state, is_live=False)) for saved in inode.saved
+            (saved.snapshot_id, _inode_state(ns, saved.state, is_live=False))
+            for saved in inode.saved
         ),
     )
     if isinstance(inode, DirectoryInode):
@@ -395,3 +405,9 @@ def _inode_state(inode: Inode, *, is_live: bool = True) -> tuple[Any, ...]:
         return (*common, inode.replication, inode.block_size, inode.access_time_ms, blocks)
     assert isinstance(inode, SymlinkInode)
     return (*common, inode.target)
+
+
+def _captured_by(ns: Namespace, inode: Inode) -> tuple[int, ...]:
+    """Snapshots that are gone may be named still; nobody looks at them."""
+    captured = () if inode.features is None else inode.features.captured_by
+    return tuple(s.snapshot_id for s in captured if s.snapshot_id in ns.snapshots)
