@@ -17,6 +17,7 @@ from headrace.wire.hadoop.transfer import Op, encode_request, parse_delimited, p
 
 _TIMEOUT_S = 60.0
 _ANSWER_BYTES_MAX = 1 << 20
+_BUFFER_BYTES = 32
 _KINDS = {1: "CRC32", 2: "CRC32C"}
 
 
@@ -36,20 +37,28 @@ class FileChecksum:
 def file_checksum(namenode: NameNodeClient, path: str) -> FileChecksum:
     located = namenode.block_locations(path)
     if not located.blocks:
-        return FileChecksum("MD5-of-0MD5-of-0CRC32", bytes(12) + hashlib.md5(b"").digest())
-    whole = hashlib.md5(usedforsecurity=False)
+        return FileChecksum("MD5-of-0MD5-of-0CRC32", bytes(12) + _file_digest(b""))
+    digests = b""
     first: transfer_pb.OpBlockChecksumResponseProto | None = None
     for block in located.blocks:
         answer = _block_checksum(block)
-        whole.update(answer.blockChecksum)
+        digests += answer.blockChecksum
         first = first or answer
     assert first is not None
     crc_per_block = first.crcPerBlock if len(located.blocks) > 1 else 0
     kind = _KINDS.get(first.crcType, "CRC32C")
     return FileChecksum(
         f"MD5-of-{crc_per_block}MD5-of-{first.bytesPerCrc}{kind}",
-        struct.pack(">iq", first.bytesPerCrc, crc_per_block) + whole.digest(),
+        struct.pack(">iq", first.bytesPerCrc, crc_per_block) + _file_digest(digests),
     )
+
+
+def _file_digest(digests: bytes) -> bytes:
+    """Hadoop digests its whole buffer: 32 bytes, doubled as it fills, zeros behind the MD5s."""
+    size = _BUFFER_BYTES
+    while size < len(digests):
+        size *= 2
+    return hashlib.md5(digests.ljust(size, b"\0"), usedforsecurity=False).digest()
 
 
 def _block_checksum(
