@@ -7,7 +7,6 @@ import pytest
 from tests.wire.hadoop_transfer.nodes import POOL, Nodes
 from tests.wire.hadoop_transfer.peer import Peer, write_request
 
-from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
 from headrace.wire.hadoop.transfer import ExtendedBlock
 
 Start = Callable[..., Nodes]
