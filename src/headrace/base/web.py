@@ -4,6 +4,7 @@ Owns: the shapes that pages (`namespace.http`, `datanode`) and the server (`runt
 Must not know: sockets, headers that belong to the connection.
 """
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 JSON = "application/json"
@@ -29,6 +30,17 @@ class WebResponse:
     status: int
     body: bytes = b""
     content_type: str = TEXT
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WebStream:
+    """A response whose body comes in pieces, `length` bytes in all."""
+
+    status: int
+    length: int
+    pieces: AsyncIterator[bytes]
+    content_type: str = "application/octet-stream"
     headers: dict[str, str] = field(default_factory=dict)
 
 

@@ -34,6 +34,7 @@ from headrace.base.errors import HeadraceError, StorageError, UsageError
 from headrace.base.events import EventLog
 from headrace.base.hdfs_keys import HDFS_CONFIG
 from headrace.base.promise import Promise
+from headrace.base.web import WebResponse
 from headrace.datanode.commands import Commands
 from headrace.datanode.context import Context, TransferSettings
 from headrace.datanode.dataset import Dataset
@@ -47,11 +48,15 @@ from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.node.datanode_pages import DatanodePages
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
+from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.hadoop_client import RpcClient
-from headrace.runtime.http import SidePort
+from headrace.runtime.http import Page
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.runtime.transfer import TransferPort
+from headrace.runtime.web import Page as WebPage
+from headrace.runtime.web import WebServer
+from headrace.runtime.webhdfs_data import WebHdfsData
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, DatanodeInfoProto
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
@@ -147,6 +152,7 @@ class DatanodeNode:
         self._storage = DiskStorage(self._loop)
         self._pool = BufferPool()
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="remove")
+        self._namenode_address = namenode
         self._namenode = RpcClient(self._loop, *namenode, self._user)
         self._peers: dict[tuple[str, int], RpcClient] = {}
         self._transfer_port = TransferPort(
@@ -156,7 +162,8 @@ class DatanodeNode:
             config["dfs.datanode.max.transfer.threads"] + _STREAMS_BEYOND_TRANSFERS,
         )
         self._ipc: TcpServer | None = None
-        self._side_port: SidePort | None = None
+        self._web: WebServer | None = None
+        self._dfs: DfsClient | None = None
         self._service: NameNodeService | None = None
         self._scanner: BlockScanner | None = None
         self._context: Context | None = None
@@ -259,10 +266,17 @@ class DatanodeNode:
             )
             ipc_host, ipc_port = self._listen_ipc(context, service)
             pages = DatanodePages(context, service, self._transfer_port)
-            self._side_port = SidePort(
-                {"/metrics": pages.metrics, "/health": pages.health, "/jmx": pages.jmx}
+            self._dfs = DfsClient(self._loop, *self._namenode_address)
+            self._web = WebServer(
+                {
+                    "/metrics": _without_request(pages.metrics),
+                    "/health": _without_request(pages.health),
+                    "/jmx": _without_request(pages.jmx),
+                },
+                self.log,
+                streams=WebHdfsData(self._dfs, self._namenode_address).refusing,
             )
-            http_host, http_port = await self._side_port.listen(
+            http_host, http_port = await self._web.listen(
                 *_host_port(self._config["dfs.datanode.http.address"], "dfs.datanode.http.address")
             )
         except OSError as error:
@@ -419,13 +433,23 @@ class DatanodeNode:
         self._transfer_port.close()
         if self._ipc is not None:
             self._ipc.close()
-        if self._side_port is not None:
-            self._side_port.close()
+        if self._web is not None:
+            self._web.close()
+        if self._dfs is not None:
+            self._dfs.close()
         self._namenode.close()
         for client in self._peers.values():
             client.close()
         self._threads.shutdown()
         self._storage.close()
+
+
+def _without_request(page: Callable[[], Page]) -> WebPage:
+    def answer(_: object) -> WebResponse:
+        made = page()
+        return WebResponse(made.status, made.body, made.content_type)
+
+    return answer
 
 
 def _reachable(host: str) -> str:

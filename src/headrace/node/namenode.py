@@ -47,9 +47,11 @@ from headrace.node.namenode_checkpoint import Checkpoints
 from headrace.node.namenode_pages import NameNodePages
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
+from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.tcp import TcpLimits, TcpServer
-from headrace.runtime.web import WebServer
+from headrace.runtime.web import Chooser, Page, WebServer
+from headrace.runtime.webhdfs_data import WebHdfsData
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
 
@@ -97,6 +99,7 @@ class NameNodeProcess:
         self._pool = BufferPool()
         self._server: TcpServer | None = None
         self._web: WebServer | None = None
+        self._dfs: DfsClient | None = None
         self._endpoint: RpcEndpoint | None = None
         self._namenode: NameNode | None = None
         self._checkpoints: Checkpoints | None = None
@@ -116,7 +119,9 @@ class NameNodeProcess:
         self._endpoint = namenode_endpoint(namenode, groups, self._on_handler_failure)
         pages = NameNodePages(namenode, self._endpoint, self._server, self._config)
         webhdfs = WebHdfs(namenode, groups, address_text(rpc_address))
-        self._web = WebServer({**pages.table(groups), PREFIX: webhdfs}, self.log)
+        streams = self._proxied_streams(rpc_address)
+        table: dict[str, Page] = {**pages.table(groups), PREFIX: webhdfs}
+        self._web = WebServer(table, self.log, streams=streams)
         http_address = await self._listen_http(self._web)
         assert self._server is not None
         self._server.start()
@@ -185,6 +190,13 @@ class NameNodeProcess:
 
         promise.then(on_settled)
         return await future
+
+    def _proxied_streams(self, rpc_address: tuple[str, int]) -> Chooser | None:
+        """WebHDFS data through this process, for clients that can't reach DataNodes."""
+        if not self._config["headrace.webhdfs.proxy"]:
+            return None
+        self._dfs = DfsClient(self._loop, *rpc_address)
+        return WebHdfsData(self._dfs, rpc_address).chosen
 
     def _listen(self) -> tuple[str, int]:
         """Bind the RPC port (nobody is accepted yet)."""
@@ -285,6 +297,8 @@ class NameNodeProcess:
             self._server.close()
         if self._web is not None:
             self._web.close()
+        if self._dfs is not None:
+            self._dfs.close()
         if self._checkpoints is not None:
             self._checkpoints.close()
 

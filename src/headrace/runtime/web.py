@@ -3,34 +3,43 @@
 Owns: connections, the head of a request, keep-alive, bounds in size and time.
 Must not know: what any page says; pages are functions of `base.web` values, at once or later.
 
-A request's body is taken only where a page wants none: it is read and dropped up to a bound, so
-that a client that sends one (curl with -T) hears its answer.
+A page takes no body: one that comes is read and dropped up to a bound, so that a client that sends
+one (curl with -T) hears its answer. A stream takes the body piece by piece as it asks for them,
+and may answer piece by piece: nothing is held whole.
 """
 
 import asyncio
 import contextlib
 import http
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import parse_qsl, unquote
 
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
-from headrace.base.web import WebRequest, WebResponse, text
+from headrace.base.web import WebRequest, WebResponse, WebStream, text
 
 _HEAD_BYTES_MAX = 64 * 1024
 _BODY_BYTES_MAX = 1024 * 1024
 _HEAD_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 60.0
+_PIECE_TIMEOUT_S = 60.0
+_PIECE_BYTES = 256 * 1024
 _CONNECTIONS_MAX = 1000
 
 Page = Callable[[WebRequest], "WebResponse | Promise[WebResponse]"]
+Stream = Callable[[WebRequest, AsyncIterator[bytes]], Awaitable[WebResponse | WebStream]]
+Chooser = Callable[[WebRequest], Stream | None]
+"""The stream that a request is for, if it is for one."""
 
 
 class WebServer:
     """`pages` by path; a path that ends with "/" stands for all below it."""
 
-    def __init__(self, pages: dict[str, Page], log: EventLog) -> None:
+    def __init__(
+        self, pages: dict[str, Page], log: EventLog, *, streams: Chooser | None = None
+    ) -> None:
         self._pages = pages
+        self._streams = streams
         self._log = log
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
@@ -74,15 +83,54 @@ class WebServer:
             self._write(writer, text(400, "not an HTTP request\n"), False, True)
             return False
         method, target, headers, keep_alive = parsed
+        peer = writer.get_extra_info("peername")
+        request = _request(method, target, headers, str(peer[0]) if peer else "")
+        stream = self._streams(request) if self._streams is not None else None
+        if stream is not None:
+            body = Body(reader, writer, headers)
+            await self._serve_stream(stream, request, body, writer, keep_alive)
+            return keep_alive and body.is_read
         if not await self._drop_body(reader, headers):
             self._write(writer, text(413, "no body is expected here\n"), False, True)
             return False
-        peer = writer.get_extra_info("peername")
-        request = _request(method, target, headers, str(peer[0]) if peer else "")
         response = await self._answer(request)
+        if "expect" in headers:
+            keep_alive = False  # nobody knows whether its body comes
         self._write(writer, response, keep_alive, method != "HEAD")
         await writer.drain()
         return keep_alive
+
+    async def _serve_stream(
+        self,
+        stream: Stream,
+        request: WebRequest,
+        body: "Body",
+        writer: asyncio.StreamWriter,
+        keep_alive: bool,
+    ) -> None:
+        try:
+            response = await stream(request, body.pieces())
+        except (ConnectionError, TimeoutError, asyncio.IncompleteReadError):
+            raise  # the client is gone
+        except Exception as error:  # a bug costs its request alone
+            self._log.error("stream_failed", path=request.path, error=repr(error))
+            response = text(500, "internal error\n")
+        keep_alive = keep_alive and body.is_read
+        if isinstance(response, WebResponse):
+            self._write(writer, response, keep_alive, request.method != "HEAD")
+            await writer.drain()
+            return
+        writer.write(_head(response, response.length, keep_alive))
+        try:
+            async for piece in response.pieces:
+                writer.write(piece)
+                async with asyncio.timeout(_PIECE_TIMEOUT_S):
+                    await writer.drain()
+        except Exception as error:
+            # The head is out: only a broken connection tells that the body is not whole.
+            self._log.warning("stream_broken", path=request.path, error=str(error))
+            writer.transport.abort()
+            raise ConnectionAbortedError from error
 
     async def _drop_body(self, reader: asyncio.StreamReader, headers: dict[str, str]) -> bool:
         if "transfer-encoding" in headers:
@@ -91,7 +139,7 @@ class WebServer:
         if not length.isdecimal() or int(length) > _BODY_BYTES_MAX:
             return False
         if headers.get("expect", "").lower() == "100-continue":
-            return True  # the answer comes first; a redirected client keeps its body
+            return True  # the answer comes first: a redirected client keeps its body
         async with asyncio.timeout(_HEAD_TIMEOUT_S):
             await reader.readexactly(int(length))
         return True
@@ -128,17 +176,72 @@ class WebServer:
         keep_alive: bool,
         with_body: bool,
     ) -> None:
-        phrase = http.HTTPStatus(response.status).phrase
-        lines = [
-            f"HTTP/1.1 {response.status} {phrase}",
-            f"Content-Type: {response.content_type}",
-            f"Content-Length: {len(response.body)}",
-            *(f"{name}: {value}" for name, value in response.headers.items()),
-        ]
-        if not keep_alive:
-            lines.append("Connection: close")
-        head = "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
+        head = _head(response, len(response.body), keep_alive)
         writer.write(head + (response.body if with_body else b""))
+
+
+def _head(response: WebResponse | WebStream, length: int, keep_alive: bool) -> bytes:
+    lines = [
+        f"HTTP/1.1 {response.status} {http.HTTPStatus(response.status).phrase}",
+        f"Content-Type: {response.content_type}",
+        f"Content-Length: {length}",
+        *(f"{name}: {value}" for name, value in response.headers.items()),
+    ]
+    if not keep_alive:
+        lines.append("Connection: close")
+    return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
+
+
+class Body:
+    """A request's body, by its length or in chunks, asked for piece by piece."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: dict[str, str]
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._expects = headers.get("expect", "").lower() == "100-continue"
+        self._is_chunked = "chunked" in headers.get("transfer-encoding", "").lower()
+        length = headers.get("content-length", "0")
+        self._left = int(length) if length.isdecimal() else 0
+        self.is_read = not self._is_chunked and self._left == 0
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        if self.is_read:
+            return
+        if self._expects:
+            self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self._is_chunked:
+            async for piece in self._chunks():
+                yield piece
+        else:
+            async for piece in self._counted(self._left):
+                yield piece
+        self.is_read = True
+
+    async def _counted(self, left: int) -> AsyncIterator[bytes]:
+        while left:
+            async with asyncio.timeout(_PIECE_TIMEOUT_S):
+                piece = await self._reader.read(min(left, _PIECE_BYTES))
+            if not piece:
+                raise asyncio.IncompleteReadError(b"", left)
+            left -= len(piece)
+            yield piece
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            async with asyncio.timeout(_PIECE_TIMEOUT_S):
+                line = await self._reader.readuntil(b"\r\n")
+            try:
+                size = int(line.split(b";")[0].strip(), 16)
+            except ValueError:
+                raise asyncio.IncompleteReadError(line, None) from None
+            async for piece in self._counted(size):
+                yield piece
+            async with asyncio.timeout(_PIECE_TIMEOUT_S):
+                await self._reader.readuntil(b"\r\n")
+            if size == 0:
+                return
 
 
 def _parse_head(head: bytes) -> tuple[str, str, dict[str, str], bool] | None:
@@ -153,8 +256,6 @@ def _parse_head(head: bytes) -> tuple[str, str, dict[str, str], bool] | None:
             headers.setdefault(name.strip().lower(), value.strip())
     connection = headers.get("connection", "").lower()
     keep_alive = connection != "close" if words[2] == "HTTP/1.1" else connection == "keep-alive"
-    if headers.get("expect", "").lower() == "100-continue":
-        keep_alive = False
     return words[0], words[1], headers, keep_alive
 
 

@@ -16,20 +16,11 @@ from headrace.namespace.values import (
 )
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.web_refusals import web_body, web_status
 
 _KINDS = {1: "DIRECTORY", 2: "FILE", 3: "SYMLINK"}
 _STORAGE_TYPES = {1: "DISK", 2: "SSD", 3: "ARCHIVE", 4: "RAM_DISK", 5: "PROVIDED", 6: "NVDIMM"}
 _ACL_TYPES = ("user", "group", "mask", "other")
-
-_STATUSES = {
-    java.FILE_NOT_FOUND: 404,
-    java.ILLEGAL_ARGUMENT: 400,
-    java.HADOOP_ILLEGAL_ARGUMENT: 400,
-    java.INVALID_PATH: 400,
-    java.UNSUPPORTED_OPERATION: 400,
-    java.AUTHORIZATION: 401,
-    java.STANDBY: 403,
-}
 
 
 def answer(value: Any, status: int = 200) -> WebResponse:
@@ -37,17 +28,7 @@ def answer(value: Any, status: int = 200) -> WebResponse:
 
 
 def refusal(error: RemoteError) -> WebResponse:
-    """What is no word of HTTP's is 403, as IOException is with Apache's."""
-    return answer(
-        {
-            "RemoteException": {
-                "exception": error.class_name.rpartition(".")[2].rpartition("$")[2],
-                "javaClassName": error.class_name,
-                "message": error.message,
-            }
-        },
-        _STATUSES.get(error.class_name, 403),
-    )
+    return WebResponse(web_status(error), web_body(error), JSON)
 
 
 def octal(mode: int) -> str:
