@@ -9,6 +9,7 @@ good ones were seen elsewhere; nothing is deleted in safe mode.
 """
 
 from collections.abc import Generator, Iterable
+from typing import NamedTuple
 
 from headrace.base.randomness import Random
 from headrace.namespace.blocks import BlockInfo
@@ -27,6 +28,12 @@ _SLICE_BLOCKS = 2_000
 _TUPLES_MAX = 10_000
 
 
+class Corrupt(NamedTuple):
+    reason: str
+    generation_stamp: int
+    """Of the replica, which is what its DataNode must be told to delete."""
+
+
 class BlockMap:
     def __init__(
         self, ns: Namespace, table: DatanodeTable, safe_mode: SafeMode, random: Random
@@ -36,7 +43,8 @@ class BlockMap:
         self.safe_mode = safe_mode
         self.needed = NeededBlocks()
         self.pending = PendingCopies(ns.settings.pending_timeout_ms)
-        self.corrupt: dict[int, dict[StorageInfo, str]] = {}
+        self.corrupt: dict[int, dict[StorageInfo, Corrupt]] = {}
+        """Replicas that nobody reads. They stay named here until their deletion is reported."""
         self.excess: dict[int, set[StorageInfo]] = {}
         self.postponed: set[int] = set()
         """Over-replicated, but some replica's DataNode has not made its full report yet."""
@@ -73,6 +81,9 @@ class BlockMap:
             # A new report of a replica that a reader found bad does not heal it.
             return
         self.pending.arrived(block.block_id, storage)
+        if storage in self.excess.get(block.block_id, ()):
+            # It was told to go and is here still: the command was lost.
+            self._forget(self.excess, block.block_id, storage)
         if storage not in block.replicas:
             self._set_replicas(block, (*block.replicas, storage))
             storage.block_count += 1
@@ -136,6 +147,8 @@ class BlockMap:
         assert block.uc is not None
         for storage in block.uc.expected:
             storage.block_count -= 1
+            # It was one too many a moment ago, and is written on now.
+            storage.datanode.to_invalidate.pop(block.block_id, None)
         self.needed.remove(block.block_id)
         self.pending.forget(block.block_id)
         self.excess.pop(block.block_id, None)
@@ -143,9 +156,12 @@ class BlockMap:
 
     # -- bad replicas ------------------------------------------------------------------------
 
-    def mark_corrupt(self, block: BlockInfo, storage: StorageInfo, reason: str) -> None:
+    def mark_corrupt(
+        self, block: BlockInfo, storage: StorageInfo, reason: str, generation_stamp: int
+    ) -> None:
         """It counts no more; it goes when enough good ones are there."""
-        self.corrupt.setdefault(block.block_id, {})[storage] = reason
+        bad = self.corrupt.setdefault(block.block_id, {})
+        bad[storage] = Corrupt(reason, generation_stamp)
         if storage in block.replicas:
             self._set_replicas(block, tuple(s for s in block.replicas if s is not storage))
             storage.block_count -= 1
@@ -162,10 +178,9 @@ class BlockMap:
         if self.live_replicas(block) >= min(expected, self._reachable_replication(block)):
             if not block.replicas:
                 return
-            for storage in list(bad):
-                self.invalidate(block, storage.datanode)
-                del bad[storage]
-            del self.corrupt[block.block_id]
+            for storage, what in bad.items():
+                name = BlockName(block.block_id, what.generation_stamp, block.num_bytes)
+                self.invalidate(name, storage.datanode)
 
     def _reachable_replication(self, block: BlockInfo) -> int:
         """With fewer DataNodes than replicas asked, what can be had without the bad ones' nodes."""
@@ -196,6 +211,25 @@ class BlockMap:
         if node.is_alive:
             name = BlockName(block.block_id, block.generation_stamp, block.num_bytes)
             node.to_invalidate[block.block_id] = name
+
+    def may_delete(self, name: BlockName, node: DatanodeDescriptor) -> bool:
+        """The last look before a deletion leaves: much may have changed since it was decided."""
+        block = self.ns.blocks.get(name.block_id)
+        if block is None or name.generation_stamp < block.generation_stamp:
+            return True
+        mine = [s for s in block.replicas if s.datanode is node]
+        if block.uc is not None:
+            return False
+        if not mine:
+            return True
+        excess = self.excess.get(block.block_id, set())
+        others = [s for s in block.replicas if s.datanode.is_alive and s not in excess]
+        wanted = 1 if block.file is None else block.file.replication
+        if mine[0] in excess and len(others) >= max(wanted, 1):
+            return True
+        self._forget(self.excess, block.block_id, mine[0])
+        self.review(block)
+        return False
 
     # -- too few, too many -------------------------------------------------------------------
 

@@ -179,7 +179,9 @@ class DatanodeSide(NamespaceService):
             chosen = list(node.to_invalidate.values())[: self.settings.invalidate_limit]
             for name in chosen:
                 del node.to_invalidate[name.block_id]
-            commands.append(InvalidateCommand(tuple(chosen)))
+            chosen = [name for name in chosen if self.blocks.may_delete(name, node)]
+            if chosen:
+                commands.append(InvalidateCommand(tuple(chosen)))
         return commands
 
     # -- reports -----------------------------------------------------------------------------
@@ -244,7 +246,9 @@ class DatanodeSide(NamespaceService):
             for uuid, storage_id in places:
                 storage = self._storage_with(block, uuid, storage_id)
                 if storage is not None:
-                    self.blocks.mark_corrupt(block, storage, "CORRUPTION_REPORTED")
+                    self.blocks.mark_corrupt(
+                        block, storage, "CORRUPTION_REPORTED", block.generation_stamp
+                    )
 
     def _storage_with(self, block: BlockInfo, uuid: str, storage_id: str) -> StorageInfo | None:
         for storage in block.replicas:

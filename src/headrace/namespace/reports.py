@@ -26,6 +26,8 @@ from headrace.namespace.datanodes import (
 )
 
 _SLICE_BLOCKS = 1_000
+_HEALABLE = ("GENSTAMP_MISMATCH", "SIZE_MISMATCH", "INVALID_STATE")
+"""Verdicts of a report, which a later report may take back; a reader's finding it may not."""
 _IGNORED = (ReplicaState.TEMPORARY, ReplicaState.RUR)
 
 
@@ -156,9 +158,9 @@ def _on_finalized(
             blocks.safe_mode.future_bytes += replica.num_bytes
         return
     if replica.generation_stamp != block.generation_stamp:
-        blocks.mark_corrupt(block, storage, "GENSTAMP_MISMATCH")
+        blocks.mark_corrupt(block, storage, "GENSTAMP_MISMATCH", replica.generation_stamp)
     elif replica.num_bytes != block.num_bytes:
-        blocks.mark_corrupt(block, storage, "SIZE_MISMATCH")
+        blocks.mark_corrupt(block, storage, "SIZE_MISMATCH", replica.generation_stamp)
     else:
         _heal(blocks, block, storage)
         blocks.add_replica(block, storage, hint)
@@ -167,7 +169,8 @@ def _on_finalized(
 def _heal(blocks: BlockMap, block: BlockInfo, storage: StorageInfo) -> None:
     """A storage that had a stale replica now has the right one; one found bad stays bad."""
     bad = blocks.corrupt.get(block.block_id)
-    if bad is not None and bad.get(storage) in ("GENSTAMP_MISMATCH", "SIZE_MISMATCH"):
+    known = None if bad is None else bad.get(storage)
+    if bad is not None and known is not None and known.reason in _HEALABLE:
         del bad[storage]
         if not bad:
             del blocks.corrupt[block.block_id]
@@ -178,7 +181,7 @@ def _on_unfinished(
 ) -> None:
     """The block is complete and this replica is not."""
     if replica.generation_stamp < block.generation_stamp:
-        blocks.mark_corrupt(block, storage, "GENSTAMP_MISMATCH")
+        blocks.mark_corrupt(block, storage, "GENSTAMP_MISMATCH", replica.generation_stamp)
     elif replica.state == ReplicaState.RWR:
-        blocks.mark_corrupt(block, storage, "INVALID_STATE")
+        blocks.mark_corrupt(block, storage, "INVALID_STATE", replica.generation_stamp)
     # An RBW of the same stamp is about to be finalized: its report is on the way.

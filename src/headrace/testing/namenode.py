@@ -255,6 +255,14 @@ class SimulatedDatanode:
                 break
             self.cluster.timers.run_due()
         done.value()
+        for block_id in self.bad:
+            self._report_bad(self.replicas[block_id])
+
+    def _report_bad(self, mine: ReportedReplica) -> None:
+        """A DataNode remembers what its scanner found; the NameNode may not."""
+        block = ExtendedBlock("", mine.block_id, mine.generation_stamp, mine.num_bytes)
+        place = (self.uuid, self.storage_id)
+        self.cluster.namenode.report_bad_blocks([(block, [place])])
 
     def beat(self) -> None:
         answer = self.cluster.namenode.heartbeat(self.uuid, [self.storage])
@@ -284,9 +292,7 @@ class SimulatedDatanode:
         if mine is None or mine.generation_stamp != name.generation_stamp:
             return
         if name.block_id in self.bad:
-            block = ExtendedBlock("", mine.block_id, mine.generation_stamp, mine.num_bytes)
-            place = (self.uuid, self.storage_id)
-            self.cluster.namenode.report_bad_blocks([(block, [place])])
+            self._report_bad(mine)
             return
         for uuid in uuids:
             target = self.cluster.node(uuid)
@@ -302,6 +308,7 @@ class SimulatedDatanode:
 
     def received(self, block: ExtendedBlock) -> None:
         """A finalized replica, reported at once."""
+        self.bad.discard(block.block_id)
         self.replicas[block.block_id] = ReportedReplica(
             block.block_id, block.num_bytes, block.generation_stamp
         )
@@ -327,6 +334,7 @@ class SimulatedDatanode:
             length = asked.truncate_block.num_bytes
         stamp = asked.new_generation_stamp
         for node in holders:
+            node.bad.discard(block_id)
             node.replicas[block_id] = ReportedReplica(block_id, length, stamp)
         block = ExtendedBlock("", block_id, asked.block.generation_stamp, asked.block.num_bytes)
         self.cluster.namenode.commit_block_synchronization(

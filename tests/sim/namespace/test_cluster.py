@@ -91,7 +91,6 @@ class Run:
         nodes = [self.cluster.node(storage.datanode.uuid) for storage in last.locations]
         alive = [node for node in nodes if node.is_running]
         for node in alive:
-            node.bad.discard(last.block.block_id)
             node.received(grown)
         if not alive:
             # Nobody acknowledged anything: such a writer gives up.
@@ -184,7 +183,9 @@ class Run:
         node = self.random.choice(self.cluster.nodes)
         ids = [i for i in node.replicas if self.good_copies(i, without=node) >= 1]
         if ids and node.is_running:
-            del node.replicas[self.random.choice(ids)]
+            gone = self.random.choice(ids)
+            del node.replicas[gone]
+            node.bad.discard(gone)
             node.report()
 
     def good_copies(self, block_id: int, without: SimulatedDatanode) -> int:
