@@ -63,13 +63,25 @@ class BlockMap:
         bad = self.corrupt.get(block.block_id)
         return (tuple(bad), True) if bad else ((), False)
 
-    def live_replicas(self, block: BlockInfo) -> int:
+    def staying_replicas(self, block: BlockInfo) -> int:
         """Good replicas on DataNodes that stay."""
         excess = self.excess.get(block.block_id, ())
         return sum(
             1
             for storage in block.replicas
             if storage.datanode.admin_state is AdminState.NORMAL and storage not in excess
+        )
+
+    def live_replicas(self, block: BlockInfo) -> int:
+        """Those that count. One in maintenance does if there is another that stays."""
+        staying = self.staying_replicas(block)
+        if staying == len(block.replicas) or staying == 0:
+            return staying
+        return staying + sum(
+            1
+            for storage in block.replicas
+            if storage.datanode.admin_state
+            in (AdminState.ENTERING_MAINTENANCE, AdminState.IN_MAINTENANCE)
         )
 
     # -- replicas ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ command that deletes or copies leaves in safe mode.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from headrace.base.promise import Promise
 from headrace.namespace import refusals, reports
@@ -30,6 +31,7 @@ from headrace.namespace.datanodes import (
     StorageReport,
     TransferCommand,
 )
+from headrace.namespace.leaving import Hosts, LeavingNodes
 from headrace.namespace.placement import choose_targets
 from headrace.namespace.service import NamespaceService
 from headrace.namespace.values import ExtendedBlock
@@ -41,6 +43,11 @@ _TRANSFERS_PER_HEARTBEAT_MAX = 64
 
 
 class DatanodeSide(NamespaceService):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.hosts = Hosts()
+        self.leaving = LeavingNodes(self.blocks)
+
     def start(self) -> None:
         """Begin the rounds: silence of DataNodes, missing replicas."""
         self._watch()
@@ -61,7 +68,7 @@ class DatanodeSide(NamespaceService):
             )
         if not identity.uuid:
             raise RemoteError(exceptions.DISALLOWED_DATANODE, "a DataNode without a UUID")
-        if self.is_refused_host(identity.ip_address, identity.host_name):
+        if not self.hosts.may_join(identity.ip_address, identity.host_name):
             raise RemoteError(
                 exceptions.DISALLOWED_DATANODE,
                 f"Datanode denied communication with namenode because the host is not in the "
@@ -86,16 +93,46 @@ class DatanodeSide(NamespaceService):
         node.is_alive = True
         node.to_transfer.clear()
         self._heard_of(node)
-        self.on_registered(node)
+        self._judge_hosts(node)
         self.events.info("datanode_registered", node=node.name, uuid=node.uuid)
         return node
 
-    def is_refused_host(self, _ip_address: str, _host_name: str) -> bool:
-        """Of an include list, where there is one."""
-        return False
+    # -- who may join, who must leave --------------------------------------------------------
 
-    def on_registered(self, node: DatanodeDescriptor) -> None:
-        """A hook for decommission: a node on the exclude list begins to leave."""
+    def refresh_nodes(self, hosts: Hosts) -> None:
+        """New lists: nodes that are on the exclude list begin to leave, others come back."""
+        self.hosts = hosts
+        for node in list(self.datanodes):
+            identity = node.identity
+            if not hosts.may_join(identity.ip_address, identity.host_name):
+                self._lose(node, "not included")
+            self._judge_hosts(node)
+
+    def _judge_hosts(self, node: DatanodeDescriptor) -> None:
+        before = node.admin_state
+        steps = self.leaving.judge(node, self.hosts, self.clock.now_ms())
+        if steps is not None:
+            self.events.info(
+                "datanode_admin_state",
+                node=node.name,
+                before=before.name,
+                after=node.admin_state.name,
+            )
+            self.in_slices(steps)
+
+    def _look_at_leaving(self) -> None:
+        for node in self.datanodes:
+            if node.admin_state is AdminState.NORMAL:
+                continue
+            if node.maintenance_expire_ms and node.maintenance_expire_ms <= self.clock.now_ms():
+                self._judge_hosts(node)
+                if not node.is_alive:
+                    storages = set(node.storages.values())
+                    self.in_slices(self.blocks.removing_storages(storages))
+            elif self.leaving.look(node):
+                self.events.info(
+                    "datanode_admin_state", node=node.name, after=node.admin_state.name
+                )
 
     def _heard_of(self, node: DatanodeDescriptor) -> None:
         node.last_heartbeat_ms = self.clock.monotonic_ms()
@@ -297,8 +334,8 @@ class DatanodeSide(NamespaceService):
         node.to_invalidate.clear()
         node.to_recover.clear()
         self.events.warning("datanode_lost", node=node.name, uuid=node.uuid, reason=reason)
-        storages = set(node.storages.values())
         if node.admin_state is not AdminState.IN_MAINTENANCE:
+            storages = set(node.storages.values())
             self.in_slices(self.blocks.removing_storages(storages))
         for block_id in self.blocks.pending.lost(node.uuid):
             block = self.ns.blocks.get(block_id)
@@ -307,6 +344,7 @@ class DatanodeSide(NamespaceService):
 
     def _redundancy_round(self) -> None:
         if not self.safe_mode.is_on:
+            self._look_at_leaving()
             for block_id in self.blocks.pending.expired(self.clock.monotonic_ms()):
                 block = self.ns.blocks.get(block_id)
                 if block is not None:

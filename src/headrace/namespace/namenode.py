@@ -10,12 +10,19 @@ from collections.abc import Callable
 from headrace.base.promise import Promise
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
-from headrace.namespace.datanodes import AdminState, DatanodeDescriptor
+from headrace.namespace.datanodes import (
+    AdminState,
+    BlockName,
+    DatanodeDescriptor,
+    StorageInfo,
+)
 from headrace.namespace.permissions import require_superuser
 from headrace.namespace.service import rejected
-from headrace.namespace.values import FsStats
+from headrace.namespace.values import CorruptFileBlocks, FsStats
 from headrace.namespace.writer_side import WriterSide
 from headrace.wire.hadoop.exceptions import RemoteError
+
+_CORRUPT_FILES_MAX = 100
 
 
 class NameNode(WriterSide):
@@ -64,3 +71,42 @@ class NameNode(WriterSide):
         if kind == "all":
             return list(self.datanodes)
         return [node for node in self.datanodes if node.is_alive == (kind == "live")]
+
+    # -- balancing and damage ----------------------------------------------------------------
+
+    def get_blocks(
+        self, uuid: str, size: int, min_block_size: int = 0
+    ) -> list[tuple[BlockName, tuple[StorageInfo, ...]]]:
+        """NamenodeProtocol.getBlocks: blocks of a DataNode, together about `size` bytes.
+
+        They begin at a random place, so that a balancer that asks again gets others.
+        """
+        self.require_known(uuid)
+        blocks = list(self.ns.blocks.values())
+        first = self.random.randrange(0, len(blocks)) if blocks else 0
+        found: list[tuple[BlockName, tuple[StorageInfo, ...]]] = []
+        total = 0
+        for block in (*blocks[first:], *blocks[:first]):
+            if total >= size:
+                break
+            if block.uc is not None or block.num_bytes < max(min_block_size, 1):
+                continue
+            if any(storage.datanode.uuid == uuid for storage in block.replicas):
+                name = BlockName(block.block_id, block.generation_stamp, block.num_bytes)
+                found.append((name, block.replicas))
+                total += block.num_bytes
+        return found
+
+    def list_corrupt_file_blocks(self, path: str, cookie: str) -> CorruptFileBlocks:
+        """Files below `path` with a block that has no good replica; 100 at a time."""
+        skip = int(cookie) if cookie.isdigit() else 0
+        prefix = path.rstrip("/") + "/"
+        named = sorted(
+            {
+                file_path
+                for block in self.missing_blocks()
+                if block.file is not None and (file_path := block.file.path()).startswith(prefix)
+            }
+        )
+        page = tuple(named[skip : skip + _CORRUPT_FILES_MAX])
+        return CorruptFileBlocks(page, str(skip + len(page)))

@@ -132,8 +132,9 @@ def sort_for_reader(
     if len(storages) < 2:
         return tuple(storages)
 
-    def rank(storage: StorageInfo) -> tuple[bool, bool, float]:
+    def rank(storage: StorageInfo) -> tuple[bool, bool, bool, float]:
         node = storage.datanode
-        return (not node.in_service, node.identity.ip_address != reader, random.random())
+        is_elsewhere = node.identity.ip_address != reader
+        return (not node.is_alive, not node.in_service, is_elsewhere, random.random())
 
     return tuple(sorted(storages, key=rank))

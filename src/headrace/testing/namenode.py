@@ -314,8 +314,15 @@ class SimulatedDatanode:
         )
         self._tell(RECEIVED, block.block_id, block.num_bytes, block.generation_stamp)
 
-    def _tell(self, status: int, block_id: int, num_bytes: int, generation_stamp: int) -> None:
-        change = ReceivedDeletedBlock(status, block_id, num_bytes, generation_stamp)
+    def copy_from(self, source: "SimulatedDatanode", block_id: int, hint: str = "") -> None:
+        """As REPLACE_BLOCK does it for a balancer."""
+        replica = self.replicas[block_id] = source.replicas[block_id]
+        self._tell(RECEIVED, block_id, replica.num_bytes, replica.generation_stamp, hint)
+
+    def _tell(
+        self, status: int, block_id: int, num_bytes: int, generation_stamp: int, hint: str = ""
+    ) -> None:
+        change = ReceivedDeletedBlock(status, block_id, num_bytes, generation_stamp, hint)
         self.cluster.namenode.incremental_report(self.uuid, self.storage, [change])
 
     def recover(self, asked: RecoveringBlock) -> None:
