@@ -7,6 +7,7 @@ Must not know: RPC messages, HTTP, processes.
 
 from collections.abc import Callable
 
+from headrace.base.errors import UsageError
 from headrace.base.promise import Promise
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
@@ -16,6 +17,7 @@ from headrace.namespace.datanodes import (
     DatanodeDescriptor,
     StorageInfo,
 )
+from headrace.namespace.leaving import Hosts
 from headrace.namespace.permissions import require_superuser
 from headrace.namespace.service import rejected
 from headrace.namespace.values import CorruptFileBlocks, FsStats
@@ -28,6 +30,19 @@ _CORRUPT_FILES_MAX = 100
 class NameNode(WriterSide):
     build_checkpoint: Callable[[], Promise[bool]] | None = None
     """Set by who runs the process: begins a checkpoint."""
+
+    read_hosts: Callable[[], Hosts] | None = None
+    """Set likewise: the lists of hosts, as the files have them now."""
+
+    def reload_hosts(self) -> None:
+        """dfsadmin's refreshNodes."""
+        if self.read_hosts is None:
+            return
+        try:
+            hosts = self.read_hosts()
+        except UsageError as error:
+            raise refusals.io(str(error)) from error
+        self.refresh_nodes(hosts)
 
     def save_namespace(self, caller: Caller) -> Promise[bool]:
         """dfsadmin's saveNamespace: in safe mode, by the superuser."""

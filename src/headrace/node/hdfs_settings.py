@@ -16,6 +16,7 @@ from headrace.base.clock import Clock
 from headrace.base.config_sources import Resolved, read_config_text, resolve
 from headrace.base.errors import UsageError
 from headrace.base.hdfs_keys import HDFS_CONFIG
+from headrace.namespace.leaving import Hosts
 from headrace.namespace.settings import NamespaceSettings
 
 _GROUPS_KEPT_MS = 60_000
@@ -126,3 +127,18 @@ def _system_groups(user: str) -> tuple[str, ...]:
         with contextlib.suppress(KeyError):
             names.append(grp.getgrgid(gid).gr_name)
     return tuple(dict.fromkeys(names))
+
+
+def read_hosts(config: dict[str, Any]) -> Hosts:
+    """The files of `dfs.hosts` and `dfs.hosts.exclude`: names, a line or a space apart."""
+    return Hosts(included=_names(config["dfs.hosts"]), excluded=_names(config["dfs.hosts.exclude"]))
+
+
+def _names(path: str) -> frozenset[str]:
+    if not path:
+        return frozenset()
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from error
+    return frozenset(name for line in lines for name in line.partition("#")[0].split())

@@ -41,6 +41,7 @@ from headrace.node.hdfs_settings import (
     load_config,
     namespace_settings,
     parse_address,
+    read_hosts,
     refuse_exposed,
 )
 from headrace.node.namenode_checkpoint import Checkpoints
@@ -162,6 +163,8 @@ class NameNodeProcess:
             events=self.log,
         )
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
+        namenode.read_hosts = lambda: read_hosts(config)
+        namenode.reload_hosts()
         namenode.start()
         self._checkpoints = Checkpoints(
             namenode.journal,

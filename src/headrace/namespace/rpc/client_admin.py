@@ -65,7 +65,7 @@ class AdminCalls:
             "restoreFailedStorage": lambda _: pb.RestoreFailedStorageResponseProto(result=False),
             "finalizeUpgrade": lambda _: pb.FinalizeUpgradeResponseProto(),
             "setBalancerBandwidth": self.set_balancer_bandwidth,
-            "refreshNodes": lambda _: pb.RefreshNodesResponseProto(),
+            "refreshNodes": self.refresh_nodes,
         }
         return answered | {name: self._superuser(call) for name, call in superusers.items()}
 
@@ -193,6 +193,10 @@ class AdminCalls:
         return self._namenode.save_namespace(self._callers.of(call)).map(
             lambda saved: pb.SaveNamespaceResponseProto(saved=saved)
         )
+
+    def refresh_nodes(self, _: Any) -> pb.RefreshNodesResponseProto:
+        self._namenode.reload_hosts()
+        return pb.RefreshNodesResponseProto()
 
     def set_balancer_bandwidth(
         self, request: pb.SetBalancerBandwidthRequestProto
