@@ -90,7 +90,9 @@ class BlockMap:
         """A good, finalized replica of a complete block is at `storage`."""
         bad = self.corrupt.get(block.block_id)
         if bad is not None and storage in bad:
-            # A new report of a replica that a reader found bad does not heal it.
+            # A new report of a replica that a reader found bad does not heal it; that it is
+            # here still may mean that the command to delete it was lost.
+            self.review(block)
             return
         self.pending.arrived(block.block_id, storage)
         if storage in self.excess.get(block.block_id, ()):
