@@ -260,3 +260,20 @@ def test_calls_before_the_broken_one_are_answered(raw: Raw) -> None:
     raw.open().send(block_size_call(1) + rpc_frames.frame(header(-7)))
     assert raw.answer()[0].callId == 1
     assert raw.answer()[0].status == FATAL
+
+
+@pytest.mark.parametrize("call_id", [0, 1, 127, 128, 300_000, 2**31 - 1])
+@pytest.mark.parametrize("retry_count", [-1, 0, 1, 77, 2**31 - 1])
+@pytest.mark.parametrize("client_id", [b"", CLIENT_ID])
+def test_the_header_written_by_hand_is_that_of_the_message(
+    call_id: int, retry_count: int, client_id: bytes
+) -> None:
+    response = client.GetPreferredBlockSizeResponseProto(bsize=3)
+    header = RpcResponseHeaderProto(
+        callId=call_id,
+        status=RpcResponseHeaderProto.SUCCESS,
+        clientId=client_id,
+        retryCount=retry_count,
+    )
+    answer = rpc_frames.answer(call_id, client_id, retry_count, response)
+    assert answer == rpc_frames.frame(header, response)

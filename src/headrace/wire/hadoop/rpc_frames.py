@@ -100,7 +100,10 @@ def varint(value: int) -> bytes:
 
 def take(view: memoryview, position: int) -> tuple[memoryview, int]:
     """The bytes of the delimited message at `position`, and where it ends."""
-    size, start = read_varint(view, position)
+    if position < len(view) and view[position] < 0x80:
+        size, start = view[position], position + 1  # most are short
+    else:
+        size, start = read_varint(view, position)
     end = start + size
     if end > len(view):
         raise ProtocolError(f"a message of {size} bytes in a frame with {len(view) - start} left")
@@ -135,15 +138,23 @@ def frame(*messages: Message) -> bytes:
 
 
 def answer(call_id: int, client_id: bytes, retry_count: int, response: Message) -> bytes:
-    """The answer of a call that succeeded."""
-    header = RpcResponseHeaderProto(
-        callId=call_id, status=SUCCESS, clientId=client_id, retryCount=retry_count
-    ).SerializeToString()
+    """The answer of a call that succeeded.
+
+    Its header is written by hand, a third of what a message of it costs:
+
+        08 call id | 10 00 status SUCCESS | 3a size client id | 40 retry count, zigzag
+    """
     body = response.SerializeToString()
+    header = b"\x08%b\x10\x00\x3a%c%b\x40%b" % (
+        varint(call_id),
+        len(client_id),
+        client_id,
+        varint((retry_count << 1) ^ (retry_count >> 31)),
+    )
     size = varint(len(body))
     # A header is far below 128 bytes: its length is one byte.
     total = 1 + len(header) + len(size) + len(body)
-    return b"".join((_SIZE.pack(total), bytes((len(header),)), header, size, body))
+    return b"%b%c%b%b%b" % (_SIZE.pack(total), len(header), header, size, body)
 
 
 def refusal(

@@ -16,9 +16,8 @@ and then costs the connection. What a handler refuses (RemoteError) costs nothin
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from google.protobuf.message import Message
 
@@ -43,8 +42,7 @@ _USER_CHARS_MAX = 1024
 _HEADERS_KEPT_MAX = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class RpcCall:
+class RpcCall(NamedTuple):
     """Who calls, and which of his calls it is."""
 
     user: str
@@ -307,11 +305,11 @@ class RpcSession:
                 f"IPC server unable to read call parameters: {error}",
                 call_id,
             )
-        if isinstance(result, Promise):
-            self._in_flight += 1
-            result.then(lambda settled: self._on_settled(call, settled))
-        else:
+        if not isinstance(result, Promise):
             self._out.append(_encoded(call, result))
+            return
+        self._in_flight += 1
+        result.then(lambda settled: self._on_settled(call, settled))
 
     # -- answers -----------------------------------------------------------------------
 
