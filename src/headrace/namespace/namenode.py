@@ -5,7 +5,7 @@ converse) and the figures that operators ask for.
 Must not know: RPC messages, HTTP, processes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from headrace.base.errors import UsageError
 from headrace.base.promise import Promise
@@ -18,9 +18,11 @@ from headrace.namespace.datanodes import (
     StorageInfo,
 )
 from headrace.namespace.leaving import Hosts
+from headrace.namespace.ops import set_quota
 from headrace.namespace.permissions import require_superuser
+from headrace.namespace.requests import GetContentSummary
 from headrace.namespace.service import rejected
-from headrace.namespace.values import CorruptFileBlocks, FsStats
+from headrace.namespace.values import ContentSummary, CorruptFileBlocks, FsStats
 from headrace.namespace.writer_side import WriterSide
 from headrace.wire.hadoop.exceptions import RemoteError
 
@@ -73,6 +75,36 @@ class NameNode(WriterSide):
             ),
             pending_deletion_blocks=sum(len(node.to_invalidate) for node in live),
         )
+
+    def get_content_summary(
+        self, request: GetContentSummary, caller: Caller
+    ) -> Promise[ContentSummary]:
+        """A large tree is summed in slices, between other requests."""
+        summary: list[ContentSummary] = []
+        refused: list[RemoteError] = []
+
+        def steps() -> Generator[None, None, None]:
+            try:
+                summary.append((yield from set_quota.summing(self.ns, request, caller)))
+            except RemoteError as error:
+                refused.append(error)
+
+        def answer(*_: object) -> ContentSummary:
+            if refused:
+                raise refused[0]
+            return summary[0]
+
+        outcome: Promise[ContentSummary] = Promise()
+
+        def settle(promise: Promise[ContentSummary]) -> None:
+            if promise.error is not None:
+                outcome.reject(promise.error)
+            else:
+                outcome.resolve(promise.value())
+
+        done = self.read_slices.add(steps())
+        done.then(lambda _: self.read(answer, request, caller).then(settle))
+        return outcome
 
     def datanode_report(self, kind: str) -> list[DatanodeDescriptor]:
         """all, live, dead, decommissioning, entering_maintenance, in_maintenance."""

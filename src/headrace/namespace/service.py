@@ -8,8 +8,7 @@ answer again. A retry that comes while the first is under way gets the same prom
 comes later, after a restart even, finds the entry that replay put into the cache.
 """
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from headrace.base.clock import Clock, Timers
@@ -18,6 +17,7 @@ from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.namespace import refusals, retries
 from headrace.namespace.block_map import BlockMap
+from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanodes import DatanodeTable
 from headrace.namespace.filesystem import Namespace
@@ -26,10 +26,12 @@ from headrace.namespace.ops import format_namespace
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
 from headrace.namespace.safemode import SafeMode
+from headrace.namespace.slices import Slices
 
 R = TypeVar("R")
 Decide = Callable[[Namespace, Any, Caller, int], tuple[list[Edit], R]]
 Read = Callable[[Namespace, Any, Caller, int], R]
+_FREED_AT_ONCE_MAX = 1_000
 MakeJournal = Callable[[Namespace, Callable[[int], None]], Journal]
 
 
@@ -57,8 +59,9 @@ class NamespaceService:
         self.journal = make_journal(ns, self._on_committed)
         self._committed = 0
         self._in_flight: dict[tuple[bytes, int], tuple[Any, Promise[Any]]] = {}
-        self._slices: deque[tuple[Generator[None, None, None], Promise[None]]] = deque()
-        self._is_slicing = False
+        self._block_slices = Slices(timers, self.drain)
+        self.read_slices = Slices(timers, lambda: None)
+        """For reads of large trees."""
         self.report_count = 0
         """Incremental reports so far: tells whether one came meanwhile."""
         self._waiting: dict[int, list[Callable[[], None]]] = {}
@@ -179,43 +182,26 @@ class NamespaceService:
         if not freed or freed[0].sequence > self._committed:
             return
         count = sum(1 for entry in freed if entry.sequence <= self._committed)
-        for entry in freed[:count]:
-            self.blocks.block_freed(entry.block)
+        gone = [entry.block for entry in freed[:count]]
         del freed[:count]
+        if count <= _FREED_AT_ONCE_MAX:
+            for block in gone:
+                self.blocks.block_freed(block)
+        else:
+            self.in_slices(self._freeing(gone))
 
-    # -- slices ------------------------------------------------------------------------------
+    def _freeing(self, gone: list[BlockInfo]) -> Generator[None, None, None]:
+        for index, block in enumerate(gone):
+            if index % _FREED_AT_ONCE_MAX == _FREED_AT_ONCE_MAX - 1:
+                yield
+            self.blocks.block_freed(block)
 
     def in_slices(self, steps: Generator[None, None, None]) -> Promise[None]:
-        """Long work, some milliseconds a turn; one after the other."""
-        done: Promise[None] = Promise()
-        self._slices.append((steps, done))
-        if not self._is_slicing:
-            self._is_slicing = True
-            self._slice()
-        return done
-
-    def _slice(self) -> None:
-        if not self._slices:
-            self._is_slicing = False
-            return
-        steps, done = self._slices[0]
-        try:
-            next(steps)
-        except StopIteration:
-            self._slices.popleft()
-            self.drain()
-            done.resolve(None)
-            self._slice()
-            return
-        self.drain()
-        self.timers.call_soon(self._slice)
+        """Work on blocks that takes long, between requests."""
+        return self._block_slices.add(steps)
 
 
 def rejected(error: BaseException) -> Promise[Any]:
     promise: Promise[Any] = Promise()
     promise.reject(error)
     return promise
-
-
-def count_of(items: Iterable[object]) -> int:
-    return sum(1 for _ in items)

@@ -52,21 +52,20 @@ class WriterSide(DatanodeSide):
     # -- opening -----------------------------------------------------------------------------
 
     def execute(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
-        """As everywhere; but a file whose writer has gone silent is recovered first."""
-        if isinstance(request, requests.Create | requests.Append | requests.Truncate):
+        """As everywhere; but a file whose writer has gone silent is recovered."""
+        promise = super().execute(decide, request, caller)
+        if not isinstance(request, requests.Create | requests.Append | requests.Truncate):
+            return promise
+        if _is_held_by_another(promise.error):
             try:
                 self._recover_if_silent(request.src, request.client_name, caller)
             except RemoteError as error:
-                if isinstance(request, requests.Create) and request.flags & requests.OVERWRITE:
-                    pass
-                elif error.class_name != exceptions.SAFE_MODE:
-                    return rejected(error)
+                return rejected(error)
             promise = super().execute(decide, request, caller)
-            self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
-            if isinstance(request, requests.Truncate) and promise.error is None:
-                self._begin_cut(request.src, caller)
-            return promise
-        return super().execute(decide, request, caller)
+        self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
+        if isinstance(request, requests.Truncate) and promise.error is None:
+            self._begin_cut(request.src, caller)
+        return promise
 
     def append(self, request: requests.Append, caller: Caller) -> Promise[LastBlockWithStatus]:
         return self.execute(append.decide, request, caller)
@@ -433,3 +432,7 @@ class WriterSide(DatanodeSide):
             self.release_lease(file)
         except RemoteError as error:
             self.events.debug("lease_recovery_waits", path=file.path(), reason=error.message)
+
+
+def _is_held_by_another(error: BaseException | None) -> bool:
+    return isinstance(error, RemoteError) and error.class_name == exceptions.ALREADY_BEING_CREATED

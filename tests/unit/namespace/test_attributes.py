@@ -36,8 +36,9 @@ from headrace.namespace.requests import (
     SetTimes,
     SetXAttr,
 )
+from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.values import AclEntry, XAttr
-from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
+from headrace.testing.namenode import BLOCK_SIZE, SUPERUSER, SimulatedNameNode, durable_state
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
@@ -296,3 +297,30 @@ def test_storage_policies(cluster: SimulatedNameNode) -> None:
     cluster.ask(SetStoragePolicy("/d", "HOT"))
     assert cluster.ask(GetFileInfo("/d")).storage_policy == 7
     assert refused(cluster, SetStoragePolicy("/d", "COLD")) == exceptions.HADOOP_ILLEGAL_ARGUMENT
+
+
+def test_a_large_tree_is_summed_between_other_requests() -> None:
+    settings = NamespaceSettings(superuser=SUPERUSER, content_summary_limit=10)
+    cluster = SimulatedNameNode(settings=settings)
+    for index in range(50):
+        cluster.ask(Mkdirs(f"/d/{index}", 0o755))
+    promise = cluster.submit(GetContentSummary("/d"))
+    assert not promise.settled
+    assert cluster.ask(Mkdirs("/meanwhile", 0o755)) is True
+    cluster.timers.run_due()
+    assert promise.value().directory_count == 51
+    refusal = cluster.submit(GetContentSummary("/none"))
+    assert isinstance(refusal.error, RemoteError)
+
+
+def test_a_large_delete_frees_its_blocks_in_slices() -> None:
+    cluster = SimulatedNameNode(datanodes=1)
+    cluster.create("/d/f", replication=1)
+    previous = None
+    for _ in range(1_500):
+        previous = cluster.pipeline(cluster.add_block("/d/f", "writer", previous), 5)
+    assert cluster.ask(requests.Complete("/d/f", "writer", previous)) is True
+    assert cluster.ask(Delete("/d", True)) is True
+    cluster.beat(5)
+    assert cluster.ns.blocks == {}
+    assert cluster.nodes[0].replicas == {}

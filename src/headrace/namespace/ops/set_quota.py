@@ -3,6 +3,7 @@
 Not served: quotas by storage type. What only snapshots hold is not counted.
 """
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from headrace.namespace import refusals
@@ -91,16 +92,24 @@ def _used(top: DirectoryInode) -> tuple[int, int]:
     return names, space
 
 
-def read_summary(
-    ns: "Namespace", request: GetContentSummary, caller: Caller, _now_ms: int
-) -> ContentSummary:
+def summing(
+    ns: "Namespace", request: GetContentSummary, caller: Caller
+) -> Generator[None, None, ContentSummary]:
+    """In steps of `dfs.content-summary.limit` inodes: a large tree must not stop everybody.
+
+    What changes meanwhile may be counted as it was or as it is, as in HDFS.
+    """
     resolved = resolve(ns, request.src, caller)
     top = resolved.inode
     if top is None:
         raise refusals.does_not_exist(request.src)
-    length = files = directories = space = 0
+    step_size = max(ns.settings.content_summary_limit, 1)
+    count = length = files = directories = space = 0
     stack: list[Inode] = [top]
     while stack:
+        count += 1
+        if count % step_size == 0:
+            yield
         inode = stack.pop()
         if isinstance(inode, DirectoryInode):
             require(ns, inode, caller, READ | EXECUTE, request.src)
@@ -122,6 +131,19 @@ def read_summary(
         space_consumed=space,
         space_quota=-1 if quota is None else quota.space,
     )
+
+
+def read_summary(
+    ns: "Namespace", request: GetContentSummary, caller: Caller, _now_ms: int
+) -> ContentSummary:
+    """All steps at once."""
+    steps = summing(ns, request, caller)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            summary: ContentSummary = done.value
+            return summary
 
 
 def read_usage(ns: "Namespace", request: GetQuotaUsage, caller: Caller, now_ms: int) -> QuotaUsage:

@@ -102,7 +102,7 @@ ASKS: dict[type, Ask] = {
     asked.GetPreferredBlockSize: _reads(get_file_info.read_block_size),
     asked.IsFileClosed: _reads(get_file_info.read_is_closed),
     asked.GetLinkTarget: _reads(get_file_info.read_link_target),
-    asked.GetContentSummary: _reads(set_quota.read_summary),
+    asked.GetContentSummary: NameNode.get_content_summary,
     asked.GetQuotaUsage: _reads(set_quota.read_usage),
     asked.GetStoragePolicy: _reads(storage_policy.read),
     asked.GetEnclosingRoot: _reads(storage_policy.read_enclosing_root),
