@@ -21,6 +21,7 @@ from headrace.namespace.values import OpenFile
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
 
 _REPORTS = {
@@ -66,6 +67,7 @@ class AdminCalls:
             "finalizeUpgrade": lambda _: pb.FinalizeUpgradeResponseProto(),
             "setBalancerBandwidth": self.set_balancer_bandwidth,
             "refreshNodes": self.refresh_nodes,
+            "listCorruptFileBlocks": self.list_corrupt_file_blocks,
         }
         return answered | {name: self._superuser(call) for name, call in superusers.items()}
 
@@ -194,9 +196,17 @@ class AdminCalls:
             lambda saved: pb.SaveNamespaceResponseProto(saved=saved)
         )
 
-    def refresh_nodes(self, _: Any) -> pb.RefreshNodesResponseProto:
+    def refresh_nodes(self, _: pb.RefreshNodesRequestProto) -> pb.RefreshNodesResponseProto:
         self._namenode.reload_hosts()
         return pb.RefreshNodesResponseProto()
+
+    def list_corrupt_file_blocks(
+        self, request: pb.ListCorruptFileBlocksRequestProto
+    ) -> pb.ListCorruptFileBlocksResponseProto:
+        found = self._namenode.list_corrupt_file_blocks(request.path, request.cookie)
+        return pb.ListCorruptFileBlocksResponseProto(
+            corrupt=hdfs.CorruptFileBlocksProto(files=found.files, cookie=found.cookie)
+        )
 
     def set_balancer_bandwidth(
         self, request: pb.SetBalancerBandwidthRequestProto
