@@ -48,6 +48,11 @@ class Quota:
         self.namespace_used = 0
         self.space_used = 0
 
+    def copied(self) -> "Quota":
+        copy = Quota(self.namespace, self.space)
+        copy.namespace_used, copy.space_used = self.namespace_used, self.space_used
+        return copy
+
 
 class SavedState(NamedTuple):
     """What an inode was at `snapshot_id` and back to the saved state before it."""
@@ -113,7 +118,7 @@ class Features:
         copy = Features()
         copy.acl = self.acl
         copy.xattrs = self.xattrs
-        copy.quota = self.quota
+        copy.quota = None if self.quota is None else self.quota.copied()
         copy.storage_policy = self.storage_policy
         return copy
 
