@@ -166,6 +166,16 @@ class HeartbeatAnswer(NamedTuple):
 # -- state --------------------------------------------------------------------------------------
 
 
+class ReportUnderWay:
+    """What came in between the slices of a full report, and is newer than it."""
+
+    __slots__ = ("added", "deleted")
+
+    def __init__(self) -> None:
+        self.added: set[int] = set()
+        self.deleted: set[int] = set()
+
+
 class StorageInfo:
     """One storage (a volume's folder) of a DataNode."""
 
@@ -178,6 +188,7 @@ class StorageInfo:
         "has_reported",
         "non_dfs_used",
         "remaining",
+        "report",
         "state",
         "storage_id",
         "storage_type",
@@ -194,6 +205,7 @@ class StorageInfo:
         self.block_pool_used = 0
         self.non_dfs_used = 0
         self.block_count = 0
+        self.report: ReportUnderWay | None = None
         self.has_reported = False
         """A full block report came since the DataNode registered."""
 

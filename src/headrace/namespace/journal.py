@@ -16,9 +16,10 @@ from headrace.log import checkpoints
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
+from headrace.namespace import refusals
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
-from headrace.quorum.host import Host, RecordCodec
+from headrace.quorum.host import Host, HostOverloaded, RecordCodec
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
 NAMESPACE_TOPIC = "__namespace"
@@ -129,4 +130,9 @@ class Journal:
     def submit(
         self, decide: Callable[[Namespace], tuple[Sequence[Edit], T]], *, hold: bool = False
     ) -> Promise[T]:
-        return self._host.submit(decide, hold=hold)
+        promise = self._host.submit(decide, hold=hold)
+        if isinstance(promise.error, HostOverloaded):
+            busy: Promise[T] = Promise()
+            busy.reject(refusals.retriable(str(promise.error)))
+            return busy
+        return promise

@@ -22,6 +22,7 @@ from headrace.namespace.datanodes import (
     ReceivedDeletedBlock,
     ReplicaState,
     ReportedReplica,
+    ReportUnderWay,
     StorageInfo,
 )
 
@@ -38,6 +39,9 @@ def incremental(
         if change.status == DELETED:
             _on_deleted(blocks, storage, change)
             continue
+        if storage.report is not None:
+            storage.report.added.add(change.block_id)
+            storage.report.deleted.discard(change.block_id)
         state = ReplicaState.FINALIZED if change.status == RECEIVED else ReplicaState.RBW
         replica = ReportedReplica(change.block_id, change.num_bytes, change.generation_stamp, state)
         judge(blocks, storage, replica, change.delete_hint)
@@ -45,6 +49,9 @@ def incremental(
 
 def _on_deleted(blocks: BlockMap, storage: StorageInfo, change: ReceivedDeletedBlock) -> None:
     storage.datanode.to_invalidate.pop(change.block_id, None)
+    if storage.report is not None:
+        storage.report.deleted.add(change.block_id)
+        storage.report.added.discard(change.block_id)
     block = blocks.ns.blocks.get(change.block_id)
     if block is not None and change.generation_stamp in (0, block.generation_stamp):
         blocks.remove_replica(block, storage)
@@ -59,26 +66,34 @@ def full(
     blocks: BlockMap, storage: StorageInfo, replicas: Sequence[ReportedReplica]
 ) -> Generator[None, None, None]:
     """In slices. What the report does not name is not there any more."""
-    arrived_from = blocks.ns.last_block_id
+    last_block_id = blocks.ns.last_block_id
+    has_known = storage.block_count > 0
+    under_way = storage.report = ReportUnderWay()
     named: set[int] = set()
     for index, replica in enumerate(replicas):
         if index % _SLICE_BLOCKS == _SLICE_BLOCKS - 1:
             yield
         named.add(replica.block_id)
-        judge(blocks, storage, replica)
-    if storage.block_count > len(named) or storage.has_reported:
-        yield from _removing_unnamed(blocks, storage, named, arrived_from)
+        if replica.block_id not in under_way.deleted:
+            judge(blocks, storage, replica)
+    if has_known:
+        named |= under_way.added
+        yield from _removing_unnamed(blocks, storage, named, last_block_id)
+    storage.report = None
     storage.has_reported = True
 
 
 def _removing_unnamed(
     blocks: BlockMap, storage: StorageInfo, named: set[int], last_block_id: int
 ) -> Generator[None, None, None]:
-    """A block made after the report began may be missing from it and be there all the same."""
+    """A block made or copied after the report began may be missing from it and be there."""
+    assert storage.report is not None
+    added = storage.report.added
     for index, block in enumerate(list(blocks.ns.blocks.values())):
         if index % _SLICE_BLOCKS == _SLICE_BLOCKS - 1:
             yield
-        if block.block_id in named or block.block_id > last_block_id:
+        block_id = block.block_id
+        if block_id in named or block_id in added or block_id > last_block_id:
             continue
         if storage in block.replicas or storage in blocks.corrupt.get(block.block_id, ()):
             blocks.remove_replica(block, storage)

@@ -314,6 +314,11 @@ class SimulatedDatanode:
         )
         self._tell(RECEIVED, block.block_id, block.num_bytes, block.generation_stamp)
 
+    def lose(self, block_id: int) -> None:
+        """A replica is gone, and that is told."""
+        gone = self.replicas.pop(block_id)
+        self._tell(DELETED, block_id, gone.num_bytes, gone.generation_stamp)
+
     def copy_from(self, source: "SimulatedDatanode", block_id: int, hint: str = "") -> None:
         """As REPLACE_BLOCK does it for a balancer."""
         replica = self.replicas[block_id] = source.replicas[block_id]

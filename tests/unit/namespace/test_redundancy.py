@@ -1,8 +1,16 @@
 """Replicas: lost, too many, corrupt, reported late; safe mode; DataNodes that die and come back."""
 
+from typing import Any
+
 import pytest
 
-from headrace.namespace.datanodes import ReplicaState, ReportedReplica, StorageReport
+from headrace.namespace.datanodes import (
+    DatanodeIdentity,
+    Registration,
+    ReplicaState,
+    ReportedReplica,
+    StorageReport,
+)
 from headrace.namespace.requests import (
     Delete,
     GetBlockLocations,
@@ -295,3 +303,49 @@ def test_full_nodes_are_left_out() -> None:
     cluster.beat()
     cluster.create("/f")
     assert len(cluster.add_block("/f").locations) == 2
+
+
+def test_reports_and_changes_that_cross() -> None:
+    """Between the slices of a full report a replica comes and another goes: both are believed."""
+    cluster = SimulatedNameNode(datanodes=4)
+    cluster.write("/f", 100)
+    cluster.write("/g", 100)
+    first, second = cluster.ns.blocks.values()
+    node = next(n for n in cluster.nodes if first.block_id in n.replicas)
+    if second.block_id in node.replicas:
+        del node.replicas[second.block_id]
+        node.report()
+    old = list(node.replicas.values())
+    fakes = [ReportedReplica(i, 1, 1) for i in range(1, 3_000)]
+    done = cluster.namenode.block_report(node.uuid, node.storage, [*fakes, *old])
+    assert not done.settled
+    other = next(n for n in cluster.nodes if n is not node and second.block_id in n.replicas)
+    node.copy_from(other, second.block_id)
+    node.lose(first.block_id)
+    while not done.settled:
+        cluster.timers.run_due()
+    assert node.uuid in {s.datanode.uuid for s in second.replicas}
+    assert node.uuid not in {s.datanode.uuid for s in first.replicas}
+
+
+def test_a_lost_and_an_unknown_replica_do_not_hide_each_other() -> None:
+    cluster = SimulatedNameNode(datanodes=3)
+    cluster.write("/f", 100)
+    block = only_block(cluster)
+    node = cluster.nodes[0]
+    del node.replicas[block.block_id]
+    node.replicas[7] = ReportedReplica(7, 1, 1)
+    node.register()
+    located = cluster.ask(GetBlockLocations("/f", 0, 1)).blocks[0]
+    assert node.uuid not in {s.datanode.uuid for s in located.locations}
+
+
+@pytest.mark.parametrize("change", [{"namespace_id": 7}, {"cluster_id": "another"}])
+def test_a_node_of_another_cluster_is_refused(change: dict[str, Any]) -> None:
+    cluster = SimulatedNameNode(datanodes=1)
+    identity = DatanodeIdentity("10.0.0.9", "stranger", "u-9", 1, 2, 3)
+    good = Registration(identity, cluster.ns.namespace_id, "simulated", 0, -57, "1")
+    with pytest.raises(RemoteError) as caught:
+        cluster.namenode.register_datanode(good._replace(**change))
+    assert caught.value.class_name == exceptions.INCORRECT_VERSION
+    assert len(cluster.namenode.datanodes) == 1
