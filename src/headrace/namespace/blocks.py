@@ -91,6 +91,14 @@ class BlockInfo:
             and replica.num_bytes == self.num_bytes
         )
 
+    def candidates(self) -> "tuple[StorageInfo, ...]":
+        """Of a block under construction: live storages that may have a replica to recover."""
+        assert self.uc is not None
+        stamp = self.generation_stamp
+        reported = (s for s, r in self.uc.reported.items() if r.generation_stamp >= stamp)
+        known = dict.fromkeys((*self.uc.expected, *reported))
+        return tuple(storage for storage in known if storage.datanode.is_alive)
+
     def complete(self) -> None:
         """Its writer has ended it and it is read from now on; a block that is complete stays so."""
         if self.uc is not None:

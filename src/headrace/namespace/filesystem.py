@@ -20,7 +20,7 @@ from headrace.namespace.blocks import (
     BlockInfo,
     UcState,
 )
-from headrace.namespace.datanodes import StorageInfo
+from headrace.namespace.datanodes import ReportedReplica, StorageInfo
 from headrace.namespace.inodes import (
     ROOT_ID,
     Access,
@@ -50,10 +50,11 @@ class Freed(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """A block that is complete now, and the pipeline that wrote it."""
+    """A block that is complete now, the pipeline that wrote it, and who was left behind."""
 
     block: BlockInfo
     expected: tuple[StorageInfo, ...]
+    stale: tuple[tuple[StorageInfo, ReportedReplica], ...]
 
 
 class Namespace:
@@ -219,9 +220,14 @@ class Namespace:
     def complete_block(self, block: BlockInfo) -> None:
         """Its writer has ended it and it is read from now on; one that is complete stays so."""
         if block.uc is not None:
-            expected = block.uc.expected
+            expected, reported = block.uc.expected, block.uc.reported
             block.complete()
-            self.completed.append(Completed(block, expected))
+            stale = tuple(
+                (storage, replica)
+                for storage, replica in reported.items()
+                if replica.generation_stamp < block.generation_stamp
+            )
+            self.completed.append(Completed(block, expected, stale))
 
     def reopen_block(self, block: BlockInfo, state: UcState) -> None:
         """Written on, cut or recovered: the last block of a file is open again."""

@@ -54,8 +54,7 @@ def decide_release(
             return [], Released(False)
         gone = edits_pb2.RemoveBlock(inode_id=file.inode_id, block_id=last.block_id)
         return [Edit(remove_block=gone), _close(file, now_ms)], Released(True)
-    holders = (*uc.expected, *uc.reported)
-    if is_recovering or not any(storage.datanode.is_alive for storage in holders):
+    if is_recovering or not last.candidates():
         # Under way, or nobody is there to recover it yet.
         return [], Released(False)
     recovery_id = ns.generation_stamp + 1
@@ -77,10 +76,10 @@ def choose_primary(block: BlockInfo, now_ms: int) -> StorageInfo | None:
     """The DataNode to lead the recovery: alive, not asked lately, heard of last."""
     uc = block.uc
     assert uc is not None
-    alive = [s for s in dict.fromkeys((*uc.expected, *uc.reported)) if s.datanode.is_alive]
+    alive = block.candidates()
     if not alive:
         return None
-    fresh = [s for s in alive if s not in uc.last_primary_ms]
+    fresh = tuple(s for s in alive if s not in uc.last_primary_ms)
     if not fresh:
         uc.last_primary_ms.clear()
         fresh = alive
@@ -141,6 +140,5 @@ def _adopt(
     uc = block.uc
     assert uc is not None
     uc.expected = targets
-    uc.reported = {
-        storage: ReportedReplica(block.block_id, length, generation_stamp) for storage in targets
-    }
+    agreed = ReportedReplica(block.block_id, length, generation_stamp)
+    uc.reported = uc.reported | dict.fromkeys(targets, agreed)

@@ -133,9 +133,8 @@ def _on_open(
     uc = block.uc
     assert uc is not None
     if replica.generation_stamp < block.generation_stamp:
-        # Left behind by a pipeline that lost this node.
-        if replica.state == ReplicaState.FINALIZED or uc.is_committed:
-            uc.reported.pop(storage, None)
+        # Left behind by a pipeline that lost this node: to be deleted when the block is complete.
+        uc.reported[storage] = replica
         return
     known = uc.reported.get(storage)
     if (

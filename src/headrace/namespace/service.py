@@ -150,9 +150,14 @@ class NamespaceService:
         if ns.completed:
             completed, ns.completed = ns.completed, []
             now_ms = self.clock.monotonic_ms()
-            for block, expected in completed:
+            for block, expected, stale in completed:
                 self.blocks.completed(block, expected, now_ms)
-            for block, _ in completed:
+                for storage, replica in stale:
+                    if storage.datanode.is_alive:
+                        self.blocks.mark_corrupt(
+                            block, storage, "GENSTAMP_MISMATCH", replica.generation_stamp
+                        )
+            for block, _, _ in completed:
                 if block.file is not None:
                     self.wake(block.file.inode_id)
         if ns.to_review:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from headrace.base.promise import Promise
 from headrace.namespace import recovery, refusals, requests
-from headrace.namespace.blocks import UcState
+from headrace.namespace.blocks import BlockInfo, UcState
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanode_side import DatanodeSide
 from headrace.namespace.datanodes import BlockName, RecoveringBlock, StorageInfo
@@ -267,12 +267,6 @@ class WriterSide(DatanodeSide):
         if promise.error is None and block is not None and block.uc is not None:
             named = list(zip(request.new_nodes, request.storage_ids, strict=False))
             block.uc.expected = self.storages(named)
-            stamp = block.generation_stamp
-            block.uc.reported = {
-                storage: replica
-                for storage, replica in block.uc.reported.items()
-                if replica.generation_stamp >= stamp
-            }
         return promise
 
     # -- reading -----------------------------------------------------------------------------
@@ -355,7 +349,7 @@ class WriterSide(DatanodeSide):
             self.begin_recovery(*released[0].recovery)
         return released[0].is_closed
 
-    def begin_recovery(self, block: Any, recovery_id: int) -> None:
+    def begin_recovery(self, block: BlockInfo, recovery_id: int) -> None:
         """Ask a primary. It is told with its next heartbeat."""
         now_ms = self.clock.monotonic_ms()
         uc = block.uc
@@ -366,9 +360,7 @@ class WriterSide(DatanodeSide):
         primary = recovery.choose_primary(block, now_ms)
         if primary is None:
             return
-        locations = tuple(
-            s for s in dict.fromkeys((*uc.expected, *uc.reported)) if s.datanode.is_alive
-        )
+        locations = block.candidates()
         name = BlockName(block.block_id, block.generation_stamp, block.num_bytes)
         cut = None
         if uc.truncate_length >= 0:

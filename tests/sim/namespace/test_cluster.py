@@ -244,7 +244,7 @@ class Run:
         self.cluster.run(60_000, 3_000)
 
 
-@pytest.mark.parametrize("seed", [*range(10), 124, 138, 273])
+@pytest.mark.parametrize("seed", [*range(10), 124, 138, 273, 436])
 def test_everything_heals(seed: int) -> None:
     run = Run(seed)
     for _ in range(STEPS):
