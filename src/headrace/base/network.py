@@ -61,4 +61,10 @@ class Session(Protocol):
     def on_closed(self) -> None: ...
 
 
+class PreambleSession(Session, Protocol):
+    """A session whose connections open with bytes of fixed number, before the first frame."""
+
+    def on_preamble(self, opening: bytes) -> None: ...
+
+
 SessionFactory = Callable[[Transport], Session]

@@ -3,8 +3,8 @@
 Owns: the table of groups, the exit codes (0 done, 1 failed, 2 wrong usage) and the one
 place where an error becomes a sentence on stderr. Must not know: what any command does.
 
-Start-up time is a promise: only the group that is asked for is imported, and `broker` and
-`controller`, whose start is measured, are parsed by argparse without typer.
+Start-up time is a promise: only the group that is asked for is imported, and the servers,
+whose start is measured, are parsed by argparse without typer.
 """
 
 import os
@@ -17,6 +17,8 @@ from headrace.base.errors import HeadraceError, UsageError
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 BROKER, CONTROLLER = "broker", "controller"
+FILE_SERVERS = ("namenode", "datanode")
+"""Commands that run a server in the foreground: `cli.NAME.run_NAME`."""
 
 GROUPS: dict[str, str] = {
     "up": "local",
@@ -25,12 +27,15 @@ GROUPS: dict[str, str] = {
     "node": "node",
     BROKER: "broker",
     CONTROLLER: "broker",
+    "namenode": "namenode",
+    "datanode": "datanode",
     "storage": "storage",
     "quorum": "quorum",
     "topic": "topic",
     "produce": "produce",
     "consume": "consume",
     "group": "group",
+    "fs": "fs",
     "config": "config",
     "log": "log",
 }
@@ -48,6 +53,10 @@ def run(arguments: list[str]) -> int:
             from headrace.cli.broker import run_node
 
             return run_node(arguments[0], arguments[1:])
+        if arguments and arguments[0] in FILE_SERVERS:
+            name = arguments[0]
+            run_server = getattr(import_module(f"headrace.cli.{name}"), f"run_{name}")
+            return int(run_server(arguments[1:]))
         return _run_typer(arguments)
     except UsageError as error:
         return _fail(error, WRONG_USAGE)

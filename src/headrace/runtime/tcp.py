@@ -1,8 +1,10 @@
 """TCP for framed protocols: accepts, splits frames, sends bytes and pieces of files.
 
     +----------+---------------------+
-    | size i32 | size bytes: a frame |   big endian; Kafka's framing
+    | size i32 | size bytes: a frame |   big endian; Kafka's framing, and Hadoop RPC's
     +----------+---------------------+
+
+A protocol may open its connections with a preamble of fixed size (Hadoop RPC: seven bytes).
 
 Owns: sockets, receive buffers, send queues, connection limits and time-outs.
 Must not know: what a frame means (that is the Session's).
@@ -22,6 +24,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
@@ -33,7 +36,7 @@ from headrace.base.limits import (
     RESPONSE_PROGRESS_TIMEOUT_MS,
     SENDFILE_BYTES_MIN,
 )
-from headrace.base.network import Part, Session, SessionFactory
+from headrace.base.network import Part, PreambleSession, Session, SessionFactory
 from headrace.base.storage import File, FileRegion
 from headrace.runtime.buffers import BufferPool, private_size
 
@@ -96,6 +99,7 @@ class TcpConnection:
         "_loop",
         "_out",
         "_pooled",
+        "_preamble_bytes",
         "_reading",
         "_server",
         "_session",
@@ -117,6 +121,8 @@ class TcpConnection:
         self._start = 0
         self._end = 0
         self._pooled = False
+        self._preamble_bytes = server.preamble_bytes
+        """Still to come; 0 once the session has it."""
         self._out: deque[bytes | bytearray | _FilePart] = deque()
         self._reading = False
         self._writing = False
@@ -171,7 +177,12 @@ class TcpConnection:
         frame_bytes_max = self._server.limits.frame_bytes_max
         failure: str | None = None
         size = -1
+        if self._preamble_bytes > end - start:
+            self._settle_buffer(view, start, end)
+            return
         try:
+            if self._preamble_bytes:
+                start = self._take_preamble(view, start)
             while end - start >= 4 and not self._writing and session.ready:
                 (size,) = _SIZE.unpack_from(view, start)
                 if not 0 < size <= frame_bytes_max:
@@ -195,6 +206,13 @@ class TcpConnection:
         if not self._closed:
             self._settle_buffer(view, start, end)
 
+    def _take_preamble(self, view: memoryview, start: int) -> int:
+        """Hand over the preamble; where the first frame starts."""
+        stop = start + self._preamble_bytes
+        self._preamble_bytes = 0
+        cast(PreambleSession, self._session).on_preamble(bytes(view[start:stop]))
+        return stop
+
     def _settle_buffer(self, view: memoryview, start: int, end: int) -> None:
         """Keep, move or give back the receive buffer, and decide whether to read on."""
         left = end - start
@@ -208,7 +226,9 @@ class TcpConnection:
             self._stop_reading()
             return
         needed = 4
-        if left >= 4:
+        if self._preamble_bytes:
+            needed = self._preamble_bytes
+        elif left >= 4:
             (size,) = _SIZE.unpack_from(view, start)
             needed = 4 + size
             if needed <= left:
@@ -368,11 +388,14 @@ class TcpServer:
         limits: TcpLimits,
         log: EventLog,
         pool: BufferPool,
+        *,
+        preamble_bytes: int = 0,
     ) -> None:
         self.loop = loop
         self.session_factory = session_factory
         self.limits = limits
         self.pool = pool
+        self.preamble_bytes = preamble_bytes
         self.counters = TcpCounters()
         self.connections: set[TcpConnection] = set()
         self.tick = 0

@@ -1,0 +1,270 @@
+"""`headrace fs report|safemode|fsck|snapshot|quota|open-files`: the cluster behind the files."""
+
+import urllib.error
+import urllib.parse
+import urllib.request
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.cli.app import Data, Json, group
+from headrace.cli.fs_options import Fs, PathArgument
+from headrace.cli.fs_target import fs_url_of, open_namenode
+from headrace.cli.output import print_json, print_table, say
+from headrace.cli.target import read_json
+from headrace.client.namenode import user_name
+
+_NO_QUOTA = -1
+
+snapshots = group("snapshot", "Frozen views of a directory.")
+
+
+class SafeModeAction(StrEnum):
+    GET = "get"
+    ENTER = "enter"
+    LEAVE = "leave"
+
+
+def add_to(commands: typer.Typer) -> None:
+    commands.command("report")(report)
+    commands.command("safemode")(safemode)
+    commands.command("fsck")(fsck)
+    commands.command("quota")(quota)
+    commands.command("open-files")(open_files)
+    commands.add_typer(snapshots)
+
+
+def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
+    """Tell how much there is, and how each DataNode does."""
+    with open_namenode(fs, data) as namenode:
+        stats = namenode.stats()
+        live = {node.uuid for node in namenode.datanodes("LIVE")}
+        nodes = namenode.datanodes()
+    if as_json:
+        described = [
+            {
+                "name": node.name,
+                "uuid": node.uuid,
+                "live": node.uuid in live,
+                "state": node.state,
+                "capacity": node.capacity,
+                "used": node.used,
+                "remaining": node.remaining,
+                "blocks": node.blocks,
+                "rack": node.rack,
+                "http": node.http,
+            }
+            for node in nodes
+        ]
+        print_json({**stats, "datanodes": described})
+        return
+    print_table(["what", "value"], [[key.replace("_", " "), value] for key, value in stats.items()])
+    print()
+    print_table(
+        ["datanode", "live", "state", "capacity", "used", "remaining", "blocks", "rack"],
+        [
+            [
+                node.name,
+                "yes" if node.uuid in live else "no",
+                node.state,
+                node.capacity,
+                node.used,
+                node.remaining,
+                node.blocks,
+                node.rack,
+            ]
+            for node in nodes
+        ],
+    )
+
+
+def safemode(
+    action: Annotated[SafeModeAction, typer.Argument(help="get, enter or leave.")] = (
+        SafeModeAction.GET
+    ),
+    fs: Fs = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Tell whether writes are refused; stop or allow them."""
+    with open_namenode(fs, data) as namenode:
+        is_on = namenode.safe_mode(action.value)
+    if as_json:
+        print_json({"safe_mode": is_on})
+    else:
+        print(f"safe mode is {'on' if is_on else 'off'}")
+
+
+def fsck(
+    path: PathArgument = "/",
+    files: Annotated[bool, typer.Option("--files", help="Name every file.")] = False,
+    blocks: Annotated[bool, typer.Option("--blocks", help="And its blocks.")] = False,
+    locations: Annotated[bool, typer.Option("--locations", help="And where they are.")] = False,
+    http: Annotated[
+        str | None, typer.Option("--http", metavar="HOST:PORT", help="The NameNode's web port.")
+    ] = None,
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Check that all blocks have their replicas; exit 1 if some are missing."""
+    query = {"ugi": user_name(), "path": path}
+    for name, wanted in (("files", files), ("blocks", blocks), ("locations", locations)):
+        if wanted:
+            query[name] = "1"
+    url = f"http://{_http_address(http, fs, data)}/fsck?{urllib.parse.urlencode(query)}"
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            text = response.read().decode()
+    except urllib.error.HTTPError as error:
+        raise HeadraceError(error.read().decode().strip()) from None
+    except OSError as error:
+        raise HeadraceError(f"can't ask {url}: {error}") from None
+    print(text.rstrip())
+    if not text.rstrip().endswith("HEALTHY"):
+        raise typer.Exit(1)
+
+
+def _http_address(http: str | None, fs: str | None, data: str | None) -> str:
+    from pathlib import Path
+
+    if http:
+        return http
+    if data:
+        for path in (Path(data, "namenode.json"), Path(data, "namenode", "namenode.json")):
+            alone = read_json(path)
+            if alone is not None:
+                return str(alone["http"])
+    fs_url_of(fs, data)  # says what is missing, if that is missing too
+    raise UsageError("fsck asks the NameNode's web port: give --http HOST:PORT or --data DIR")
+
+
+def quota(
+    path: PathArgument,
+    names: Annotated[int | None, typer.Option("--names", help="Most names; -1: any.")] = None,
+    space: Annotated[int | None, typer.Option("--space", help="Most bytes; -1: any.")] = None,
+    fs: Fs = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Show or set the quotas of a directory: names, and bytes with all replicas."""
+    with open_namenode(fs, data) as namenode:
+        if names is not None or space is not None:
+            namenode.set_quota(path, names=names, space=space)
+        found = namenode.quota(path)
+    if as_json:
+        print_json({"path": path, **found})
+        return
+    shown = {key: "none" if value == _NO_QUOTA else value for key, value in found.items()}
+    print_table(list(shown), [list(shown.values())])
+
+
+def open_files(
+    path: PathArgument = "/", fs: Fs = None, data: Data = None, as_json: Json = False
+) -> None:
+    """List files that are being written, and by whom."""
+    with open_namenode(fs, data) as namenode:
+        found = list(namenode.open_files(path))
+    if as_json:
+        print_json([{"path": one[0], "client": one[1], "host": one[2]} for one in found])
+    else:
+        print_table(["path", "client", "host"], found)
+
+
+# -- snapshots ------------------------------------------------------------------------------------
+
+
+@snapshots.command("allow")
+def allow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
+    """Let a directory have snapshots."""
+    with open_namenode(fs, data) as namenode:
+        namenode.allow_snapshot(path)
+
+
+@snapshots.command("disallow")
+def disallow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
+    """Take that back, once it has none."""
+    with open_namenode(fs, data) as namenode:
+        namenode.disallow_snapshot(path)
+
+
+SnapshotName = Annotated[str, typer.Argument(metavar="NAME", help="The snapshot's name.")]
+
+
+@snapshots.command("create")
+def create(
+    path: PathArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Default: the time.")] = "",
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Make a snapshot; prints its path."""
+    with open_namenode(fs, data) as namenode:
+        print(namenode.create_snapshot(path, name))
+
+
+@snapshots.command("delete")
+def delete(path: PathArgument, name: SnapshotName, fs: Fs = None, data: Data = None) -> None:
+    """Delete a snapshot."""
+    with open_namenode(fs, data) as namenode:
+        namenode.delete_snapshot(path, name)
+        say(f"deleted snapshot {name} of {path}")
+
+
+@snapshots.command("rename")
+def rename(
+    path: PathArgument,
+    name: SnapshotName,
+    new_name: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Rename a snapshot."""
+    with open_namenode(fs, data) as namenode:
+        namenode.rename_snapshot(path, name, new_name)
+
+
+@snapshots.command("list")
+def list_snapshots(
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="Of it alone.")] = None,
+    fs: Fs = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """List the snapshots of a directory, or the directories that may have some."""
+    with open_namenode(fs, data) as namenode:
+        if path is None:
+            rows = [[found] for found in namenode.snapshottable()]
+            columns = ["path"]
+        else:
+            rows = [
+                [name, datetime.fromtimestamp(made_ms / 1000, UTC).isoformat(timespec="seconds")]
+                for name, made_ms in namenode.snapshots(path)
+            ]
+            columns = ["name", "made"]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)
+
+
+@snapshots.command("diff")
+def diff(
+    path: PathArgument,
+    older: Annotated[str, typer.Argument(metavar="OLDER", help="A snapshot's name.")],
+    newer: Annotated[str, typer.Argument(metavar="NEWER", help="Default: the present.")] = "",
+    fs: Fs = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what changed: M modified, + made, - deleted, R renamed."""
+    with open_namenode(fs, data) as namenode:
+        changes = namenode.snapshot_diff(path, older, newer)
+    if as_json:
+        print_json([{"kind": one.kind, "path": one.path, "target": one.target} for one in changes])
+        return
+    for one in changes:
+        arrow = f" -> {one.target}" if one.target else ""
+        print(f"{one.kind}\t{one.path or '.'}{arrow}")

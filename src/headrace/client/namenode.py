@@ -1,0 +1,266 @@
+"""What hdfs-native can't ask a NameNode: attributes, snapshots, quotas, reports, and more.
+
+Owns: plain Python in and out over `hadoop_rpc`. Must not know: how files are moved (hdfs-native's),
+what is printed. Every refusal is a RemoteError with Java's class name, a missing file too.
+"""
+
+import getpass
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from headrace.base.errors import UsageError
+from headrace.client.hadoop_rpc import BlockingRpcClient
+from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import file_set_pb2 as sets
+from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
+from headrace.wire.hadoop.protos import xattr_pb2 as xattrs
+from headrace.wire.hadoop.rpc_protocols import FILE_SET
+
+DEFAULT_PORT = 8020
+_UNCHANGED = 2**63 - 1
+_NO_QUOTA = 2**64 - 1
+_XATTR_NAMESPACES = ("user", "trusted", "security", "system", "raw")
+
+
+@dataclass(frozen=True, slots=True)
+class DatanodeReport:
+    name: str
+    uuid: str
+    state: str
+    capacity: int
+    used: int
+    remaining: int
+    blocks: int
+    last_contact_ms: int
+    rack: str
+    http: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChange:
+    """`kind`: M modified, + made, - deleted, R renamed."""
+
+    kind: str
+    path: str
+    target: str = ""
+
+
+def parse_url(url: str) -> tuple[str, int]:
+    """Host and port of `hdfs://host:port`."""
+    parts = urlsplit(url if "://" in url else f"hdfs://{url}")
+    try:
+        port = parts.port or DEFAULT_PORT
+    except ValueError:
+        port = 0
+    if parts.scheme != "hdfs" or not parts.hostname or not port:
+        raise UsageError(f"{url!r} is not hdfs://HOST:PORT")
+    return parts.hostname, port
+
+
+def user_name() -> str:
+    """As Hadoop's clients decide it: HADOOP_USER_NAME, else the login name."""
+    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+class NameNodeClient:
+    def __init__(self, url: str, user: str | None = None) -> None:
+        host, port = parse_url(url)
+        self._rpc = BlockingRpcClient(host, port, user or user_name())
+
+    def __enter__(self) -> "NameNodeClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._rpc.close()
+
+    # -- files ---------------------------------------------------------------------------
+
+    def truncate(self, path: str, length: int) -> bool:
+        """False while the last block is still being cut."""
+        request = pb.TruncateRequestProto(
+            src=path, newLength=length, clientName=f"headrace-{os.getpid()}"
+        )
+        return bool(self._rpc.call("truncate", request).result)
+
+    def concat(self, target: str, sources: Sequence[str]) -> None:
+        self._rpc.call("concat", pb.ConcatRequestProto(trg=target, srcs=sources))
+
+    def is_closed(self, path: str) -> bool:
+        return bool(self._rpc.call("isFileClosed", pb.IsFileClosedRequestProto(src=path)).result)
+
+    def recover_lease(self, path: str) -> bool:
+        request = pb.RecoverLeaseRequestProto(src=path, clientName=f"headrace-{os.getpid()}")
+        return bool(self._rpc.call("recoverLease", request).result)
+
+    def rename_set(self, renames: Sequence[tuple[str, str]], deletes: Sequence[str] = ()) -> None:
+        """All of them or none: ours alone, Apache's NameNode refuses it as unknown."""
+        request = sets.RenameSetRequestProto(
+            renames=[sets.RenameProto(src=src, dst=dst) for src, dst in renames],
+            deletes=deletes,
+        )
+        self._rpc.call("renameSet", request, FILE_SET)
+
+    def block_locations(self, path: str) -> hdfs.LocatedBlocksProto:
+        request = pb.GetBlockLocationsRequestProto(src=path, offset=0, length=_UNCHANGED)
+        located: hdfs.LocatedBlocksProto = self._rpc.call("getBlockLocations", request).locations
+        return located
+
+    def create_symlink(self, target: str, link: str) -> None:
+        request = pb.CreateSymlinkRequestProto(target=target, link=link, createParent=False)
+        request.dirPerm.perm = 0o755
+        self._rpc.call("createSymlink", request)
+
+    # -- extended attributes ---------------------------------------------------------------
+
+    def xattrs(self, path: str) -> dict[str, bytes]:
+        answer = self._rpc.call("getXAttrs", xattrs.GetXAttrsRequestProto(src=path))
+        return {
+            f"{_XATTR_NAMESPACES[found.namespace]}.{found.name}": found.value
+            for found in answer.xAttrs
+        }
+
+    def set_xattr(self, path: str, name: str, value: bytes) -> None:
+        request = xattrs.SetXAttrRequestProto(src=path, xAttr=_xattr(name, value), flag=3)
+        self._rpc.call("setXAttr", request)
+
+    def remove_xattr(self, path: str, name: str) -> None:
+        request = xattrs.RemoveXAttrRequestProto(src=path, xAttr=_xattr(name, b""))
+        self._rpc.call("removeXAttr", request)
+
+    # -- snapshots -------------------------------------------------------------------------
+
+    def allow_snapshot(self, path: str) -> None:
+        self._rpc.call("allowSnapshot", pb.AllowSnapshotRequestProto(snapshotRoot=path))
+
+    def disallow_snapshot(self, path: str) -> None:
+        self._rpc.call("disallowSnapshot", pb.DisallowSnapshotRequestProto(snapshotRoot=path))
+
+    def create_snapshot(self, path: str, name: str = "") -> str:
+        request = pb.CreateSnapshotRequestProto(snapshotRoot=path)
+        if name:
+            request.snapshotName = name
+        return str(self._rpc.call("createSnapshot", request).snapshotPath)
+
+    def delete_snapshot(self, path: str, name: str) -> None:
+        request = pb.DeleteSnapshotRequestProto(snapshotRoot=path, snapshotName=name)
+        self._rpc.call("deleteSnapshot", request)
+
+    def rename_snapshot(self, path: str, old_name: str, new_name: str) -> None:
+        request = pb.RenameSnapshotRequestProto(
+            snapshotRoot=path, snapshotOldName=old_name, snapshotNewName=new_name
+        )
+        self._rpc.call("renameSnapshot", request)
+
+    def snapshots(self, path: str) -> list[tuple[str, int]]:
+        """Names of a directory's snapshots and when each was made, in milliseconds."""
+        request = pb.GetSnapshotListingRequestProto(snapshotRoot=path)
+        listing = self._rpc.call("getSnapshotListing", request).snapshotList.snapshotListing
+        return [
+            (one.dirStatus.path.decode(), int(one.dirStatus.modification_time)) for one in listing
+        ]
+
+    def snapshottable(self) -> list[str]:
+        request = pb.GetSnapshottableDirListingRequestProto()
+        found = self._rpc.call("getSnapshottableDirListing", request).snapshottableDirList
+        return [
+            f"{one.parent_fullpath.decode().rstrip('/')}/{one.dirStatus.path.decode()}"
+            for one in found.snapshottableDirListing
+        ]
+
+    def snapshot_diff(self, path: str, older: str, newer: str = "") -> list[SnapshotChange]:
+        """What changed between two snapshots; an empty name is the present."""
+        request = pb.GetSnapshotDiffReportRequestProto(
+            snapshotRoot=path, fromSnapshot=older, toSnapshot=newer
+        )
+        report = self._rpc.call("getSnapshotDiffReport", request).diffReport
+        return [
+            SnapshotChange(one.modificationLabel, one.fullpath.decode(), one.targetPath.decode())
+            for one in report.diffReportEntries
+        ]
+
+    # -- quotas ----------------------------------------------------------------------------
+
+    def set_quota(self, path: str, *, names: int | None = None, space: int | None = None) -> None:
+        """None leaves a quota as it is, -1 takes it away."""
+        request = pb.SetQuotaRequestProto(
+            path=path, namespaceQuota=_quota(names), storagespaceQuota=_quota(space)
+        )
+        self._rpc.call("setQuota", request)
+
+    def quota(self, path: str) -> dict[str, int]:
+        usage = self._rpc.call("getQuotaUsage", pb.GetQuotaUsageRequestProto(path=path)).usage
+        return {
+            "names_used": usage.fileAndDirectoryCount,
+            "names_quota": _signed(usage.quota),
+            "space_used": usage.spaceConsumed,
+            "space_quota": _signed(usage.spaceQuota),
+        }
+
+    # -- the cluster -------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int]:
+        stats = self._rpc.call("getFsStats", pb.GetFsStatusRequestProto())
+        return {field.name: value for field, value in stats.ListFields()}
+
+    def datanodes(self, kind: str = "ALL") -> list[DatanodeReport]:
+        request = pb.GetDatanodeReportRequestProto(type=kind)
+        return [_datanode(info) for info in self._rpc.call("getDatanodeReport", request).di]
+
+    def safe_mode(self, action: str = "get") -> bool:
+        """get, enter, leave or force_exit; True: it is on."""
+        request = pb.SetSafeModeRequestProto(action=f"SAFEMODE_{action.upper()}")
+        return bool(self._rpc.call("setSafeMode", request).result)
+
+    def open_files(self, path: str = "/") -> Iterator[tuple[str, str, str]]:
+        """(path, client, host) of every file that is being written."""
+        after = 0
+        while True:
+            request = pb.ListOpenFilesRequestProto(id=after, path=path, types=[pb.ALL_OPEN_FILES])
+            answer = self._rpc.call("listOpenFiles", request)
+            for entry in answer.entries:
+                yield entry.path, entry.clientName, entry.clientMachine
+                after = entry.id
+            if not answer.hasMore:
+                return
+
+    def call(self, method: str, request: Any) -> Any:
+        """Any other method of ClientNamenodeProtocol."""
+        return self._rpc.call(method, request)
+
+
+def _xattr(name: str, value: bytes) -> xattrs.XAttrProto:
+    namespace, dot, rest = name.partition(".")
+    if not dot or namespace not in _XATTR_NAMESPACES:
+        raise UsageError(f"{name!r}: an attribute's name begins with user., trusted. or the like")
+    return xattrs.XAttrProto(namespace=namespace.upper(), name=rest, value=value)
+
+
+def _quota(value: int | None) -> int:
+    if value is None:
+        return _UNCHANGED
+    return _NO_QUOTA if value < 0 else value
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _datanode(info: hdfs.DatanodeInfoProto) -> DatanodeReport:
+    return DatanodeReport(
+        name=f"{info.id.ipAddr}:{info.id.xferPort}",
+        uuid=info.id.datanodeUuid,
+        state=hdfs.DatanodeInfoProto.AdminState.Name(info.adminState).lower(),
+        capacity=info.capacity,
+        used=info.dfsUsed,
+        remaining=info.remaining,
+        blocks=info.numBlocks,
+        last_contact_ms=info.lastUpdate,
+        rack=info.location,
+        http=f"{info.id.ipAddr}:{info.id.infoPort}",
+    )

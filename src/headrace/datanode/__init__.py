@@ -1,0 +1,1 @@
+"""The DataNode: replicas of blocks, the write pipeline, reads, recovery and reports."""

@@ -1,0 +1,301 @@
+"""All replicas of this node: the map, and every change of a replica's state.
+
+Owns: which replicas exist, in which state and volume; their files' names.
+Must not know: peers, packets, the NameNode. Spec: FsDatasetImpl's state machine.
+
+    create_rbw → RBW → finalize → FINALIZED → append → RBW …
+    create_temporary → TEMPORARY → finalize, or convert_to_rbw
+    RBW, FINALIZED → recover_* (a pipeline that goes on with a new generation stamp)
+    any but TEMPORARY → recovery.py → RUR → FINALIZED
+
+Invariants: one replica per block id; a generation stamp of a replica only grows (D5); before a
+replica changes hands its old writer is stopped; files lie where the state says.
+"""
+
+from collections.abc import Callable, Iterator
+
+from headrace.base.errors import StorageError
+from headrace.base.storage import Storage
+from headrace.datanode.block_files import create_files, read_checksum, truncate_files
+from headrace.datanode.errors import (
+    DISK_OUT_OF_SPACE,
+    Refusal,
+    replica_exists,
+    replica_not_found,
+)
+from headrace.datanode.replica import Pipeline, Replica, ReplicaState
+from headrace.datanode.streams import Background
+from headrace.datanode.volume import PoolIdentity, Volume, block_name, meta_name
+from headrace.wire.hadoop.block_meta import DataChecksum
+from headrace.wire.hadoop.transfer import ExtendedBlock
+
+FINALIZED, RBW, RWR, RUR, TEMPORARY = (
+    ReplicaState.FINALIZED,
+    ReplicaState.RBW,
+    ReplicaState.RWR,
+    ReplicaState.RUR,
+    ReplicaState.TEMPORARY,
+)
+
+
+class Dataset:
+    def __init__(self, storage: Storage, volumes: list[Volume], background: Background) -> None:
+        self.storage = storage
+        self.volumes = volumes
+        self.replicas: dict[int, Replica] = {}
+        self.pool: PoolIdentity | None = None
+        self.on_received: Callable[[Replica, str], None] = _ignore
+        """A replica became FINALIZED; the second argument is a delete hint."""
+        self.on_receiving: Callable[[Replica], None] = _ignore
+        self.on_deleted: Callable[[Replica], None] = _ignore
+        self.on_volume_failed: Callable[[Volume, StorageError], None] = _ignore
+        self._background = background
+        self._next_volume = 0
+        self._removed = 0
+
+    # -- looking -----------------------------------------------------------------------
+
+    def live_volumes(self) -> list[Volume]:
+        return [volume for volume in self.volumes if not volume.failed]
+
+    def find(self, block: ExtendedBlock) -> Replica:
+        """The replica of a block id, whatever its stamp."""
+        self.check_pool(block.pool_id)
+        replica = self.replicas.get(block.block_id)
+        if replica is None:
+            raise replica_not_found(f"Cannot append to a non-existent replica {block}")
+        return replica
+
+    def readable(self, block: ExtendedBlock) -> Replica:
+        """The replica for a reader: one with an older stamp than asked for does not exist."""
+        self.check_pool(block.pool_id)
+        replica = self.replicas.get(block.block_id)
+        if replica is None or replica.generation_stamp < block.generation_stamp:
+            raise replica_not_found(f"Replica not found for {block}")
+        if replica.visible_length < 0:
+            raise Refusal(f"Replica is not readable, block={block}, replica={replica}")
+        return replica
+
+    def check_pool(self, pool_id: str) -> None:
+        if self.pool is None or pool_id != self.pool.pool_id:
+            raise Refusal(f"block pool {pool_id} is not found")
+
+    def of_volume(self, volume: Volume) -> Iterator[Replica]:
+        return (replica for replica in self.replicas.values() if replica.volume is volume)
+
+    # -- coming to be ------------------------------------------------------------------
+
+    def create_rbw(self, block: ExtendedBlock, checksum: DataChecksum) -> Replica:
+        return self._create(block, checksum, RBW)
+
+    def create_temporary(self, block: ExtendedBlock, checksum: DataChecksum) -> Replica:
+        old = self.replicas.get(block.block_id)
+        unfinished = old is not None and old.stored_state is not FINALIZED
+        if old and unfinished and old.generation_stamp < block.generation_stamp:
+            self.delete(old, tell=False)
+        return self._create(block, checksum, TEMPORARY)
+
+    def _create(self, block: ExtendedBlock, checksum: DataChecksum, state: ReplicaState) -> Replica:
+        self.check_pool(block.pool_id)
+        old = self.replicas.get(block.block_id)
+        if old is not None:
+            raise replica_exists(
+                f"Block {block} already exists in state {old.state.name} and thus cannot "
+                "be created."
+            )
+        volume = self._choose_volume(max(block.num_bytes, 0))
+        replica = Replica(block.block_id, block.generation_stamp, 0, state, volume)
+        with self._volume_at_risk(volume):
+            data, meta = create_files(self.storage, replica.data_path, replica.meta_path, checksum)
+        replica.pipeline = Pipeline(data, meta, checksum, 0)
+        self.replicas[block.block_id] = replica
+        if state is RBW:
+            self.on_receiving(replica)
+        return replica
+
+    def _choose_volume(self, wanted_bytes: int) -> Volume:
+        """Round robin over the volumes that have room."""
+        count = len(self.volumes)
+        for step in range(count):
+            volume = self.volumes[(self._next_volume + step) % count]
+            if volume.failed:
+                continue
+            with self._volume_at_risk(volume):
+                if volume.free_bytes() > wanted_bytes:
+                    self._next_volume = (self._next_volume + step + 1) % count
+                    return volume
+        raise Refusal(f"Out of space: no volume has {wanted_bytes} bytes left", DISK_OUT_OF_SPACE)
+
+    # -- changing ----------------------------------------------------------------------
+
+    def finalize(self, replica: Replica, delete_hint: str = "") -> None:
+        """A whole replica: its files move to where finalized ones are."""
+        if replica.state is FINALIZED:
+            return
+        with self._volume_at_risk(replica.volume):
+            replica.volume.make_finalized_folder(replica.block_id)
+            self._move(replica, FINALIZED, replica.generation_stamp)
+        self._close_pipeline(replica)
+        replica.volume.used_bytes += replica.num_bytes
+        self.on_received(replica, delete_hint)
+
+    def convert_to_rbw(self, replica: Replica, visible_length: int) -> None:
+        """A copy of a block that is still written joins its pipeline."""
+        if replica.num_bytes < visible_length:
+            raise Refusal(f"{replica} came short of the {visible_length} visible bytes")
+        with self._volume_at_risk(replica.volume):
+            self._move(replica, RBW, replica.generation_stamp)
+        assert replica.pipeline is not None
+        replica.pipeline.bytes_acked = visible_length
+        replica.pipeline.writer = None
+        self.on_receiving(replica)
+
+    def reopen(self, replica: Replica, generation_stamp: int) -> None:
+        """FINALIZED becomes RBW again, with a new stamp, for append."""
+        replica.volume.used_bytes -= replica.num_bytes
+        with self._volume_at_risk(replica.volume):
+            self._move(replica, RBW, generation_stamp)
+            data = self.storage.open(replica.data_path)
+            meta = self.storage.open(replica.meta_path)
+            checksum = read_checksum(meta)
+        replica.pipeline = Pipeline(data, meta, checksum, replica.num_bytes)
+        self.on_receiving(replica)
+
+    def restamp(self, replica: Replica, generation_stamp: int) -> None:
+        assert generation_stamp >= replica.generation_stamp, "generation stamps only grow"
+        if generation_stamp != replica.generation_stamp:
+            with self._volume_at_risk(replica.volume):
+                self._move(replica, replica.state, generation_stamp)
+
+    def truncate(self, replica: Replica, length: int) -> None:
+        """Cut a replica, whoever has it open."""
+        pipeline = replica.pipeline
+        finalized = replica.stored_state is FINALIZED
+        with self._volume_at_risk(replica.volume):
+            data = pipeline.data if pipeline else self.storage.open(replica.data_path)
+            meta = pipeline.meta if pipeline else self.storage.open(replica.meta_path)
+            truncate_files(data, meta, read_checksum(meta), length)
+        if finalized:
+            replica.volume.used_bytes -= replica.num_bytes - length
+        replica.num_bytes = length
+        if pipeline is not None:
+            pipeline.bytes_acked = min(pipeline.bytes_acked, length)
+
+    def stop_writer(self, replica: Replica, reason: str) -> None:
+        if replica.pipeline is not None and replica.pipeline.writer is not None:
+            writer, replica.pipeline.writer = replica.pipeline.writer, None
+            writer.stop(reason)
+
+    def _move(self, replica: Replica, state: ReplicaState, generation_stamp: int) -> None:
+        """Rename both files; the meta file first, so that data never lies without one."""
+        data_path, meta_path = replica.data_path, replica.meta_path
+        moved = Replica(
+            replica.block_id, generation_stamp, replica.num_bytes, state, replica.volume
+        )
+        if meta_path != moved.meta_path:
+            self.storage.rename(meta_path, moved.meta_path)
+        if data_path != moved.data_path:
+            self.storage.rename(data_path, moved.data_path)
+        replica.state = replica.original_state = state
+        replica.generation_stamp = generation_stamp
+
+    def _close_pipeline(self, replica: Replica) -> None:
+        if replica.pipeline is not None:
+            replica.pipeline.data.close()
+            replica.pipeline.meta.close()
+            replica.pipeline = None
+
+    # -- going -------------------------------------------------------------------------
+
+    def delete(self, replica: Replica, *, tell: bool = True) -> None:
+        """Forget a replica at once; its files go off the loop."""
+        self.stop_writer(replica, "the replica is deleted")
+        if self.replicas.get(replica.block_id) is not replica:
+            return  # stopping the writer of a temporary one has deleted it
+        del self.replicas[replica.block_id]
+        if replica.stored_state is FINALIZED:
+            replica.volume.used_bytes -= replica.num_bytes
+        paths = (replica.data_path, replica.meta_path)
+        self._close_pipeline(replica)
+        self._remove_later(replica, paths)
+        if tell:
+            self.on_deleted(replica)
+
+    def _remove_later(self, replica: Replica, paths: tuple[str, str]) -> None:
+        """Renamed away first: the same block may come back before the files are gone."""
+        storage, doomed = self.storage, []
+        for path in paths:
+            self._removed += 1
+            away = f"{replica.volume.tmp}/removed-{self._removed}"
+            try:
+                storage.rename(path, away)
+            except FileNotFoundError:
+                continue
+            except StorageError as error:
+                self.volume_failed(replica.volume, error)
+                continue
+            doomed.append(away)
+
+        def remove() -> None:
+            for path in doomed:
+                storage.remove(path)
+
+        if doomed:
+            self._background(remove)
+
+    # -- failing disks -----------------------------------------------------------------
+
+    def _volume_at_risk(self, volume: Volume) -> "_VolumeAtRisk":
+        return _VolumeAtRisk(self, volume)
+
+    def volume_failed(self, volume: Volume, error: StorageError) -> None:
+        """Take a volume and its replicas, and nothing else, out of service."""
+        if volume.failed:
+            return
+        volume.failed = True
+        for replica in list(self.of_volume(volume)):
+            self.stop_writer(replica, f"{volume} failed")
+            self._close_pipeline(replica)
+            self.replicas.pop(replica.block_id, None)
+        self.on_volume_failed(volume, error)
+
+    def report_storage_error(self, volume: Volume, error: StorageError) -> None:
+        """A file failed: is it the volume? Full disks and single lost files are not."""
+        if volume.failed or _is_full(error):
+            return
+        try:
+            volume.check()
+        except StorageError as second:
+            if not _is_full(second):
+                self.volume_failed(volume, second)
+
+
+class _VolumeAtRisk:
+    """Turns a StorageError into a look at the volume and a refusal for the peer."""
+
+    __slots__ = ("_dataset", "_volume")
+
+    def __init__(self, dataset: Dataset, volume: Volume) -> None:
+        self._dataset = dataset
+        self._volume = volume
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StorageError):
+            self._dataset.report_storage_error(self._volume, error)
+            raise Refusal(f"{error}") from error
+        if isinstance(error, FileNotFoundError):
+            raise replica_not_found(f"{error}") from error
+
+
+def _is_full(error: StorageError) -> bool:
+    return isinstance(error.cause, OSError) and error.cause.errno in (28, 122)
+
+
+def _ignore(*_: object) -> None:
+    return None
+
+
+__all__ = ["FINALIZED", "RBW", "RUR", "RWR", "TEMPORARY", "Dataset", "block_name", "meta_name"]

@@ -1,0 +1,245 @@
+"""READ_BLOCK, COPY_BLOCK, and why short-circuit reads are politely refused.
+
+Owns: the conversation of a read: answer, packets, the reader's verdict.
+Must not know: sockets, how packets are made. Spec: DataXceiver.readBlock, copyBlock.
+"""
+
+from headrace.base.clock import Timer
+from headrace.base.errors import CorruptionError, StorageError
+from headrace.datanode.context import Context
+from headrace.datanode.dataset import RBW
+from headrace.datanode.errors import Refusal
+from headrace.datanode.replica import Replica
+from headrace.datanode.sender import BlockSender
+from headrace.datanode.session import TransferSession
+from headrace.wire.hadoop.protos.data_transfer_pb2 import (
+    BlockOpResponseProto,
+    ChecksumProto,
+    ClientReadStatusProto,
+    OpCopyBlockProto,
+    OpReadBlockProto,
+    OpRequestShortCircuitAccessProto,
+    ReadOpChecksumInfoProto,
+    ReleaseShortCircuitAccessRequestProto,
+    ReleaseShortCircuitAccessResponseProto,
+    ShortCircuitShmRequestProto,
+    ShortCircuitShmResponseProto,
+    Status,
+)
+from headrace.wire.hadoop.transfer import (
+    ExtendedBlock,
+    block_of,
+    encode_delimited,
+    parse_delimited,
+    parse_message,
+    signed,
+)
+
+_LENGTH_POLL_MS = 50
+
+
+def read_block(session: TransferSession, raw: memoryview) -> None:
+    message = parse_message(OpReadBlockProto, raw)
+    context = session.context
+    block = block_of(message.header.baseHeader.block)
+    replica = context.dataset.readable(block)
+    offset, length = signed(message.offset), signed(message.len)
+    wait = _WaitForLength(session, replica, block, offset, length, message.sendChecksums)
+    session.begin_activity(wait)
+    wait.look()
+
+
+def _begin(
+    session: TransferSession,
+    replica: Replica,
+    block: ExtendedBlock,
+    offset: int,
+    length: int,
+    with_checksums: bool,
+) -> None:
+    context = session.context
+    try:
+        sender = BlockSender(context, replica, offset, length, with_checksums=with_checksums)
+    except CorruptionError:
+        context.report_bad_block(block, None)
+        raise
+    _send_answer(session, sender)
+    reading = _Reading(session, sender, expects_status=True)
+    session.begin_activity(reading)
+    reading.on_drained()
+
+
+def _send_answer(session: TransferSession, sender: BlockSender) -> None:
+    checksum = ChecksumProto(
+        type=int(sender.checksum.type),  # type: ignore[arg-type]
+        bytesPerChecksum=sender.checksum.bytes_per_checksum,
+    )
+    info = ReadOpChecksumInfoProto(checksum=checksum, chunkOffset=sender.start)
+    answer = BlockOpResponseProto(status=Status.SUCCESS, readOpChecksumInfo=info)
+    session.stream.send([encode_delimited(answer)])
+
+
+class _WaitForLength:
+    """A reader knows of bytes from another node of the pipeline that are not here yet."""
+
+    def __init__(
+        self,
+        session: TransferSession,
+        replica: Replica,
+        block: ExtendedBlock,
+        offset: int,
+        length: int,
+        with_checksums: bool,
+    ) -> None:
+        self.wanted_bytes = 0
+        self._session = session
+        self._replica = replica
+        self._read = (replica, block, offset, length, with_checksums)
+        self._needed = offset + length
+        settings = session.context.settings
+        self._deadline_ms = session.context.clock.monotonic_ms() + settings.min_length_wait_ms
+        self._timer: Timer | None = None
+        self._over = False
+
+    @property
+    def idle_timeout_ms(self) -> int:
+        return self._session.context.settings.socket_timeout_ms
+
+    def look(self) -> None:
+        if self._over:
+            return
+        context = self._session.context
+        waiting = self._replica.state is RBW and self._replica.num_bytes < self._needed
+        if waiting and context.clock.monotonic_ms() < self._deadline_ms:
+            self._timer = context.timers.call_later(_LENGTH_POLL_MS, self.look)
+            return
+        self._over = True
+        self._session.end_activity()
+        try:
+            _begin(self._session, *self._read)
+        except Refusal as refusal:
+            self._session.refuse(refusal)
+        except (StorageError, OSError) as error:
+            self._session.refuse(Refusal(str(error)))
+
+    def on_data(self, _view: memoryview) -> int:
+        return 0
+
+    def on_drained(self) -> None:
+        return None
+
+    def on_end(self) -> bool:
+        return False
+
+    def on_closed(self, _reason: str) -> None:
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class _Reading:
+    """Packets on their way to a reader; then its verdict, and the connection is free again."""
+
+    def __init__(
+        self, session: TransferSession, sender: BlockSender, *, expects_status: bool
+    ) -> None:
+        self.wanted_bytes = 0
+        self._session = session
+        self._sender = sender
+        self._expects_status = expects_status
+
+    @property
+    def idle_timeout_ms(self) -> int:
+        settings = self._session.context.settings
+        return settings.keepalive_ms if self._sender.done else settings.socket_write_timeout_ms
+
+    def on_drained(self) -> None:
+        sender, stream = self._sender, self._session.stream
+        if sender.done:
+            return
+        counters = self._session.context.counters
+        try:
+            counters.bytes_read += sender.send_more(stream)
+        except (StorageError, OSError) as error:
+            self._session.context.log.error("read_failed", error=error)
+            stream.close(f"can't read: {error}")
+            return
+        if not sender.done:
+            if not stream.backlogged:
+                self._session.context.timers.call_soon(self._send_on)
+        else:
+            counters.blocks_read += 1
+            if not self._expects_status:
+                self._session.end_activity()
+                stream.close("all sent", after_sending=True)
+
+    def _send_on(self) -> None:
+        """The peer takes all at once: go on in the next turn, after the others."""
+        if not self._session.stream.closed and not self._session.stream.backlogged:
+            self.on_drained()
+
+    def on_data(self, view: memoryview) -> int:
+        found = parse_delimited(view)
+        if found is None:
+            return 0
+        raw, end = found
+        parse_message(ClientReadStatusProto, raw)
+        if not self._sender.done:
+            # It has what it wanted; what is still queued for it would confuse the next answer.
+            self._session.stream.close("the reader left early")
+            return len(view)
+        self._session.end_activity()
+        return end
+
+    def on_end(self) -> bool:
+        """A reader that can't give its verdict any more still gets its bytes."""
+        self._expects_status = False
+        if self._sender.done:
+            self._session.stream.close("the reader is done", after_sending=True)
+        return True
+
+    def on_closed(self, _reason: str) -> None:
+        self._sender.close()
+
+
+def copy_block(session: TransferSession, raw: memoryview) -> None:
+    """A whole replica for another node, which asked because a balancer told it to."""
+    message = parse_message(OpCopyBlockProto, raw)
+    context: Context = session.context
+    replica = context.dataset.readable(block_of(message.header.block))
+    sender = BlockSender(context, replica, 0, -1)
+    _send_answer(session, sender)
+    reading = _Reading(session, sender, expects_status=False)
+    session.begin_activity(reading)
+    reading.on_drained()
+
+
+# -- short circuit ---------------------------------------------------------------------
+# Descriptors travel over Unix sockets only, and we offer none: clients that are told so by a
+# status read through the socket they have.
+
+
+def request_short_circuit_fds(session: TransferSession, raw: memoryview) -> None:
+    parse_message(OpRequestShortCircuitAccessProto, raw)
+    answer = BlockOpResponseProto(
+        status=Status.ERROR_UNSUPPORTED,
+        message="short-circuit reads are not served by this DataNode",
+        shortCircuitAccessVersion=1,
+    )
+    session.stream.send([encode_delimited(answer)])
+
+
+def release_short_circuit_fds(session: TransferSession, raw: memoryview) -> None:
+    parse_message(ReleaseShortCircuitAccessRequestProto, raw)
+    answer = ReleaseShortCircuitAccessResponseProto(
+        status=Status.ERROR_INVALID, error="there is no shared memory segment to release"
+    )
+    session.stream.send([encode_delimited(answer)])
+
+
+def request_short_circuit_shm(session: TransferSession, raw: memoryview) -> None:
+    parse_message(ShortCircuitShmRequestProto, raw)
+    answer = ShortCircuitShmResponseProto(
+        status=Status.ERROR_UNSUPPORTED, error="short-circuit reads are not served"
+    )
+    session.stream.send([encode_delimited(answer)])

@@ -1,0 +1,367 @@
+"""Receives a block: to disk and to the next node at once, acks back.
+
+    upstream ── packets ──▶ receiver ── the same bytes ──▶ mirror
+             ◀── acks ─────          ◀────── acks ───────
+
+Owns: the stream of one WRITE_BLOCK after its set-up. Must not know: sockets, other writers.
+Spec: BlockReceiver and PacketResponder of Hadoop 3.5.
+
+All packets of one read are handled together: one send to the mirror, one `writev` for the data,
+one for the checksums, one send of acks.
+
+Invariants: a packet is acked only after it is on disk here (and synced, if asked) and acked by
+all nodes behind (D4); acks leave in the order of packets; the last packet's ack leaves after
+the replica is finalized; the last node checks every checksum before it writes.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable
+
+from headrace.base.errors import CorruptionError, ProtocolError, StorageError
+from headrace.datanode.block_files import read_partial_chunk
+from headrace.datanode.chunk_checksums import ChunkVerifier, first_bad_chunk
+from headrace.datanode.context import Context
+from headrace.datanode.mirror import Mirror
+from headrace.datanode.replica import Pipeline, Replica
+from headrace.datanode.streams import Stream
+from headrace.wire.hadoop.packets import (
+    HEART_BEAT_SEQNO,
+    Packet,
+    bytes_wanted,
+    encode_ack,
+    encode_good_ack,
+    next_packet,
+)
+from headrace.wire.hadoop.protos.data_transfer_pb2 import Status
+
+_RUN_PACKETS_MAX = 256
+"""Buffers of one writev stay well below the system's limit."""
+
+
+class _Pending:
+    """A packet that was written here and waits for its ack from behind, or for a sync."""
+
+    __slots__ = ("end", "last", "seqno", "synced")
+
+    def __init__(self, seqno: int, end: int, last: bool, synced: bool) -> None:
+        self.seqno = seqno
+        self.end = end
+        self.last = last
+        self.synced = synced
+
+
+class BlockReceiver:
+    """One replica being written. `on_done(finalized)` comes once, when it is over."""
+
+    def __init__(
+        self,
+        context: Context,
+        replica: Replica,
+        upstream: Stream,
+        mirror: Mirror | None,
+        *,
+        acks: bool,
+        on_done: Callable[[bool], None],
+        on_last: Callable[[], None],
+        on_corrupt: Callable[[], None],
+    ) -> None:
+        assert replica.pipeline is not None
+        self._context = context
+        self._replica = replica
+        self._files: Pipeline = replica.pipeline
+        self._upstream = upstream
+        self._mirror = mirror
+        self._mirror_error = False
+        self._acks = acks
+        self._on_done = on_done
+        self._on_last = on_last
+        self._on_corrupt = on_corrupt
+        checksum = self._files.checksum
+        self._checksum = checksum
+        self._chunk_bytes = checksum.bytes_per_checksum
+        verifies = (mirror is None or not acks) and checksum.size > 0
+        self._verifier = ChunkVerifier(checksum) if verifies else None
+        self._pending: deque[_Pending] = deque()
+        self._data: list[memoryview] = []
+        self._sums: list[memoryview] = []
+        self._received = replica.num_bytes
+        self._seqno: int | None = None
+        self._last_seen = False
+        self._over = False
+        self._directory_synced = False
+        self.wanted_bytes = 0
+        self._files.writer = self
+        if mirror is not None:
+            mirror.on_acks = self._on_mirror_acks
+            mirror.on_failed = self._on_mirror_failed
+            mirror.on_taken = self._on_mirror_taken
+
+    # -- packets in --------------------------------------------------------------------
+
+    def on_data(self, view: memoryview) -> int:
+        position, end = 0, len(view)
+        refused: Packet | None = None
+        while position < end and not self._last_seen:
+            packet = next_packet(view, position, end)
+            if packet is None:
+                break
+            if not self._take(view, packet):
+                refused = packet
+                break
+            position = packet.end
+        if position and self._mirror is not None and not self._mirror_error:
+            self._forward(view[:position])
+        if not self._write():
+            return end
+        if refused is not None:
+            self._refuse(refused)
+            return end
+        self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
+        if self._mirror is None or self._mirror_error:
+            self._send_acks()
+        return position
+
+    def _take(self, view: memoryview, packet: Packet) -> bool:
+        """Check one packet and note what to write of it; False if its checksums are wrong."""
+        length = packet.end - packet.data
+        seqno = packet.seqno
+        if seqno != HEART_BEAT_SEQNO:
+            if self._seqno is not None and seqno <= self._seqno:
+                raise ProtocolError(f"packet {seqno} came after packet {self._seqno}")
+            self._seqno = seqno
+        offset = packet.offset_in_block
+        if length:
+            if packet.last:
+                raise ProtocolError("the last packet of a block carries data")
+            if offset > self._received:
+                raise ProtocolError(
+                    f"packet at offset {offset} while {self._received} bytes are here"
+                )
+            if not self._note(view, packet, offset, length):
+                return False
+        elif packet.last:
+            self._last_seen = True
+        pending = _Pending(seqno, offset + length, packet.last, not packet.sync)
+        self._pending.append(pending)
+        if packet.sync:
+            if not self._write():
+                return True
+            self._sync(pending)
+        if len(self._data) >= _RUN_PACKETS_MAX:
+            self._write()
+        return True
+
+    def _note(self, view: memoryview, packet: Packet, offset: int, length: int) -> bool:
+        data, sums = view[packet.data : packet.end], view[packet.checksums : packet.data]
+        into_chunk = offset % self._chunk_bytes
+        if len(sums) != self._checksum.checksum_bytes(length):
+            raise ProtocolError(f"{len(sums)} bytes of checksums for {length} bytes of data")
+        if into_chunk + length > self._chunk_bytes and into_chunk:
+            raise ProtocolError("a packet that starts inside a chunk goes beyond it")
+        if self._verifier is not None and self._verifier.first_bad_chunk(data, sums) >= 0:
+            self._context.counters.checksum_failures += 1
+            return False
+        if offset == self._received and not into_chunk:
+            self._data.append(data)
+            self._sums.append(sums)
+            self._received += length
+            return True
+        return self._write_over(data, sums, offset, into_chunk)
+
+    def _write_over(self, data: memoryview, sums: memoryview, offset: int, into_chunk: int) -> bool:
+        """A packet that starts below what is here: a partial chunk goes on, or bytes come again.
+
+        Data that is here stays as it is (readers may be at it); checksums are replaced.
+        """
+        if not self._write():
+            return True
+        end = offset + len(data)
+        if end <= self._received:
+            return True
+        files, checksum = self._files, self._checksum
+        try:
+            fresh = data[self._received - offset :]
+            if checksum.size == 0:
+                files.data.write([fresh])
+            elif into_chunk:
+                if first_bad_chunk(checksum, data, sums) >= 0:
+                    self._context.counters.checksum_failures += 1
+                    return False
+                crc = read_partial_chunk(files.data, files.meta, checksum, self._received)
+                crc = checksum.function(fresh, crc)
+                files.data.write([fresh])
+                files.meta.write_at(checksum.meta_position(offset), struct.pack(">I", crc))
+            else:
+                files.data.write([fresh])
+                files.meta.write_at(checksum.meta_position(offset), sums)
+        except StorageError as error:
+            self._storage_failed(error)
+            return True
+        self._received = self._replica.num_bytes = end
+        self._context.counters.bytes_written += len(fresh)
+        return True
+
+    def _write(self) -> bool:
+        """One write for the data and one for the checksums of all packets noted."""
+        if self._over:
+            return False
+        if not self._data:
+            return True
+        try:
+            self._files.data.write(self._data)
+            if self._checksum.size:
+                self._files.meta.write(self._sums)
+        except StorageError as error:
+            self._storage_failed(error)
+            return False
+        finally:
+            self._data, self._sums = [], []
+        counters = self._context.counters
+        counters.bytes_written += self._received - self._replica.num_bytes
+        self._replica.num_bytes = self._received
+        return True
+
+    def _storage_failed(self, error: StorageError) -> None:
+        self._context.log.error("write_failed", replica=self._replica, error=error)
+        if not isinstance(error, CorruptionError):
+            self._context.dataset.report_storage_error(self._replica.volume, error)
+        self._end(False, f"can't write: {error}")
+
+    def _sync(self, pending: _Pending) -> None:
+        """fdatasync data and checksums; acks from here on wait for it."""
+        storage, files = self._context.dataset.storage, self._files
+        directories = () if self._directory_synced else (self._replica.folder,)
+        self._directory_synced = True
+        self._context.counters.syncs += 1
+        left = 2
+
+        def on_synced(error: StorageError | None) -> None:
+            nonlocal left
+            left -= 1
+            if self._over:
+                return
+            if error is not None:
+                self._storage_failed(error)
+            elif left == 0:
+                pending.synced = True
+                self._send_acks()
+
+        storage.sync(files.data, on_synced)
+        storage.sync(files.meta, on_synced, directories)
+
+    # -- to the mirror -----------------------------------------------------------------
+
+    def _forward(self, packets: memoryview) -> None:
+        mirror = self._mirror
+        assert mirror is not None
+        mirror.send([packets])
+        if mirror.backlogged:
+            self._upstream.pause()
+
+    def _on_mirror_taken(self) -> None:
+        if not self._over:
+            self._upstream.resume()
+
+    def _on_mirror_acks(self) -> None:
+        self._send_acks()
+
+    def _on_mirror_failed(self, reason: str) -> None:
+        """Whoever is behind us is gone; the sender learns of it by our acks."""
+        if self._over or self._mirror_error:
+            return
+        assert self._mirror is not None
+        if self._last_seen and self._mirror.acks_waiting >= len(self._pending):
+            return  # it has said all; we wait for our own disk
+        self._mirror_error = True
+        self._context.counters.mirror_failures += 1
+        self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
+        self._upstream.resume()
+        self._send_acks()
+
+    # -- acks out ----------------------------------------------------------------------
+
+    def _send_acks(self) -> None:
+        pending, out = self._pending, []
+        mirror = self._mirror if self._acks else None
+        while pending and pending[0].synced:
+            head = pending[0]
+            if mirror is None:
+                out.append(encode_good_ack(head.seqno, 1))
+            else:
+                replies = mirror.next_ack(head.seqno)
+                if replies is None:
+                    if not self._mirror_error:
+                        break
+                    replies = [Status.ERROR]
+                if replies and replies[0] == Status.ERROR_CHECKSUM:
+                    # What we hold is what arrived there broken: it is us who are bad.
+                    self._end(False, "the next node found our data corrupt")
+                    return
+                if any(replies):
+                    out.append(encode_ack(head.seqno, [Status.SUCCESS, *replies]))
+                    pending.popleft()
+                    continue
+                out.append(encode_good_ack(head.seqno, 1 + len(replies)))
+            pending.popleft()
+            if head.end > self._files.bytes_acked:
+                self._files.bytes_acked = min(head.end, self._replica.num_bytes)
+            if head.last:
+                self._finish(out)
+                return
+        if out and self._acks:
+            self._upstream.send([b"".join(out)])
+
+    def _finish(self, out: list[bytes]) -> None:
+        """The last packet is safe: finalize, then say so."""
+        self._files.writer = None
+        self._over = True
+        self._context.counters.blocks_written += 1
+        self._on_last()
+        if self._acks:
+            self._upstream.send([b"".join(out)])
+        if self._mirror is not None:
+            self._mirror.close("the block is whole", after_sending=True)
+        self._on_done(True)
+
+    def _refuse(self, packet: Packet) -> None:
+        """A packet with wrong checksums: the good ones before it keep their acks."""
+        self._send_acks()
+        if self._over:
+            return
+        self._on_corrupt()
+        if self._acks:
+            replies = [int(Status.ERROR_CHECKSUM)]
+            self._upstream.send([encode_ack(packet.seqno, replies)])
+        self._end(False, "checksum error in a packet")
+
+    # -- ends --------------------------------------------------------------------------
+
+    def stop(self, reason: str) -> None:
+        """Somebody else takes the replica: not a byte more from here."""
+        self._end(False, reason)
+
+    def on_drained(self) -> None:
+        return None
+
+    def on_end(self) -> bool:
+        """A writer that has sent its last packet may close its half and wait for our acks."""
+        return self._last_seen and not self._over
+
+    def on_closed(self, reason: str) -> None:
+        self._end(False, reason)
+
+    def _end(self, finalized: bool, reason: str) -> None:
+        if self._over:
+            return
+        self._over = True
+        if self._files.writer is self:
+            self._files.writer = None
+        if self._mirror is not None:
+            self._mirror.close(reason)
+        self._upstream.close(reason, after_sending=True)
+        self._on_done(finalized)
+
+    @property
+    def idle_timeout_ms(self) -> int:
+        return self._context.settings.socket_timeout_ms + 5_000

@@ -1,0 +1,397 @@
+"""The conversation with the NameNode: who we are, that we live, what we have.
+
+    versionRequest → (volumes opened) → registerDatanode → blockReport → sendHeartbeat …
+         ▲                                  ▲                                │
+         └── pool changed ──────────────────┴─── told to register again ─────┘
+
+Owns: registration, heartbeats, reports and their retries. Must not know: sockets, blocks' bytes.
+Spec: BPServiceActor of Hadoop 3.5.
+
+Invariants: one heartbeat and one incremental report in flight at a time; a NameNode that does
+not answer is asked again, for ever; a change is told until the NameNode took it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from google.protobuf.message import Message
+
+from headrace.base.clock import Clock, Timer, Timers
+from headrace.base.errors import StorageError, UsageError
+from headrace.base.events import EventLog
+from headrace.base.promise import Promise
+from headrace.base.randomness import Random
+from headrace.datanode.commands import Commands
+from headrace.datanode.context import Context
+from headrace.datanode.replica import Replica
+from headrace.datanode.reports import BlockStatus, ChangedBlocks, full_report
+from headrace.datanode.volume import PoolIdentity, Volume
+from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.protos import datanode_pb2 as pb
+from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
+from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
+from headrace.wire.hadoop.transfer import ExtendedBlock, block_proto, no_token
+
+SOFTWARE_VERSION = "3.5.0"
+LAYOUT_VERSION = -57 & 0xFFFFFFFF
+_RETRY_MS = 500
+_STORAGES_PER_REPORT_BLOCKS_MAX = 1_000_000
+_SHORT_HEARTBEATS_MS = 1000
+
+CallNameNode = Callable[[str, Message], "Promise[Any]"]
+"""Call a method of DatanodeProtocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    heartbeat_ms: int = 3_000
+    block_report_ms: int = 21_600_000
+    incremental_report_ms: int = 0
+    failed_volumes_tolerated: int = -1
+
+
+class NameNodeService:
+    def __init__(
+        self,
+        context: Context,
+        settings: ServiceSettings,
+        call: CallNameNode,
+        random: Random,
+        on_pool: Callable[[PoolIdentity], None],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._call = call
+        self._random = random
+        self._on_pool = on_pool
+        self._on_fatal = on_fatal
+        self._clock: Clock = context.clock
+        self._timers: Timers = context.timers
+        self._log: EventLog = context.log
+        self.commands: Commands | None = None
+        self.registered = False
+        self.registrations = 0
+        self.heartbeats = 0
+        self._changes = ChangedBlocks()
+        self._reporting = False
+        self._report_timer: Timer | None = None
+        self._heart_timer: Timer | None = None
+        self._heart_in_flight = False
+        self._full_report_due_ms = 0
+        self._stopped = False
+        self._failed: list[tuple[Volume, int]] = []
+        dataset = context.dataset
+        dataset.on_received = self._on_received
+        dataset.on_receiving = self._on_receiving
+        dataset.on_deleted = self._on_deleted
+        dataset.on_volume_failed = self._on_volume_failed
+        context.report_bad_block = self.report_bad_block
+
+    # -- registration ------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._ask_version()
+
+    def stop(self) -> None:
+        self._stopped = True
+        for timer in (self._heart_timer, self._report_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def _later(self, action: Callable[[], None]) -> None:
+        if not self._stopped:
+            self._timers.call_later(_RETRY_MS, action)
+
+    def _ask_version(self) -> None:
+        if not self._stopped:
+            self._call("versionRequest", server.VersionRequestProto()).then(self._on_version)
+
+    def _on_version(self, settled: "Promise[Any]") -> None:
+        if self._stopped:
+            return
+        if settled.error is not None:
+            self._log.info("namenode_unavailable", error=settled.error)
+            self._later(self._ask_version)
+            return
+        answer: server.VersionResponseProto = settled.value()
+        info = answer.info
+        pool = PoolIdentity(
+            info.blockPoolID,
+            info.storageInfo.namespceID,
+            info.storageInfo.clusterID,
+            info.storageInfo.cTime,
+        )
+        known = self._context.dataset.pool
+        try:
+            if known is None:
+                self._on_pool(pool)
+            elif known.pool_id != pool.pool_id:
+                raise UsageError(
+                    f"the NameNode now serves block pool {pool.pool_id}; this DataNode holds "
+                    f"blocks of {known.pool_id}"
+                )
+        except (UsageError, StorageError) as error:
+            self._on_fatal(error)
+            return
+        self._register()
+
+    def _registration(self) -> pb.DatanodeRegistrationProto:
+        pool = self._context.dataset.pool
+        assert pool is not None, "registration comes after versionRequest"
+        return pb.DatanodeRegistrationProto(
+            datanodeID=self._context.identity,
+            storageInfo=server.StorageInfoProto(
+                layoutVersion=LAYOUT_VERSION,
+                namespceID=pool.namespace_id,
+                clusterID=pool.cluster_id,
+                cTime=pool.ctime,
+            ),
+            keys=server.ExportedBlockKeysProto(
+                isBlockTokenEnabled=False,
+                keyUpdateInterval=0,
+                tokenLifeTime=0,
+                currentKey=server.BlockKeyProto(keyId=0, expiryDate=0),
+            ),
+            softwareVersion=SOFTWARE_VERSION,
+        )
+
+    def _register(self) -> None:
+        if self._stopped:
+            return
+        request = pb.RegisterDatanodeRequestProto(registration=self._registration())
+        self._call("registerDatanode", request).then(self._on_registered)
+
+    def _on_registered(self, settled: "Promise[Any]") -> None:
+        if self._stopped:
+            return
+        if settled.error is not None:
+            self._log.warning("registration_failed", error=settled.error)
+            self._later(self._ask_version)
+            return
+        self.registered = True
+        self.registrations += 1
+        self._log.info("registered", datanode=self._context.identity.datanodeUuid)
+        self._beat()
+        self.report_all()
+        self._send_changes()
+
+    def register_again(self) -> None:
+        """The NameNode does not know us: a new one, or one that took us for dead."""
+        if self.registered:
+            self.registered = False
+            self._ask_version()
+
+    # -- heartbeats --------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        if self._stopped or not self.registered or self._heart_in_flight:
+            return
+        if self._heart_timer is not None:
+            self._heart_timer.cancel()
+            self._heart_timer = None
+        self._heart_in_flight = True
+        dataset = self._context.dataset
+        request = pb.HeartbeatRequestProto(
+            registration=self._registration(),
+            reports=[self._storage_report(volume) for volume in dataset.live_volumes()],
+            xmitsInProgress=self.commands.copies_in_progress if self.commands else 0,
+            xceiverCount=self._context.active,
+            failedVolumes=len(self._failed),
+        )
+        if self._failed:
+            request.volumeFailureSummary.CopyFrom(
+                pb.VolumeFailureSummaryProto(
+                    failedStorageLocations=[volume.path for volume, _ in self._failed],
+                    lastVolumeFailureDate=self._failed[-1][1],
+                    estimatedCapacityLostTotal=0,
+                )
+            )
+        self._call("sendHeartbeat", request).then(self._on_beat_answered)
+
+    def _storage_report(self, volume: Volume) -> hdfs.StorageReportProto:
+        used = volume.used_bytes
+        try:
+            capacity, remaining = volume.capacity_bytes(), volume.free_bytes()
+        except StorageError as error:
+            self._context.dataset.volume_failed(volume, error)
+            return hdfs.StorageReportProto(storageUuid=volume.storage_id, failed=True)
+        return hdfs.StorageReportProto(
+            storageUuid=volume.storage_id,
+            failed=False,
+            capacity=capacity,
+            dfsUsed=used,
+            remaining=remaining,
+            blockPoolUsed=used,
+            nonDfsUsed=max(0, capacity - used - remaining),
+            storage=hdfs.DatanodeStorageProto(
+                storageUuid=volume.storage_id,
+                state=hdfs.DatanodeStorageProto.NORMAL,
+                storageType=hdfs.DISK,
+            ),
+        )
+
+    def _on_beat_answered(self, settled: "Promise[Any]") -> None:
+        self._heart_in_flight = False
+        if self._stopped:
+            return
+        delay_ms = self._settings.heartbeat_ms
+        if settled.error is not None:
+            self._log.warning("heartbeat_failed", error=settled.error)
+            if isinstance(settled.error, RemoteError):
+                self.register_again()
+                return
+            delay_ms = min(delay_ms, _SHORT_HEARTBEATS_MS)
+        else:
+            self.heartbeats += 1
+            self._obey(settled.value())
+        self._heart_timer = self._timers.call_later(delay_ms, self._beat)
+        if self._clock.monotonic_ms() >= self._full_report_due_ms:
+            self.report_all()
+        self._send_changes()
+
+    def _obey(self, answer: pb.HeartbeatResponseProto) -> None:
+        assert self.commands is not None
+        for command in answer.cmds:
+            self.commands.obey(command)
+
+    # -- full reports ------------------------------------------------------------------
+
+    def report(self, *, incremental: bool) -> None:
+        """An administrator wants it now."""
+        if incremental:
+            self._send_changes()
+        else:
+            self.report_all()
+
+    def report_all(self) -> None:
+        """Tell of every replica. One call, or one a volume where there are very many."""
+        if not self.registered or self._stopped:
+            return
+        # Spread over the interval, so that nodes do not all report at once.
+        spread = 0.5 + self._random.random() / 2
+        self._full_report_due_ms = self._clock.monotonic_ms() + int(
+            self._settings.block_report_ms * spread
+        )
+        self._send_changes()
+        dataset = self._context.dataset
+        volumes = dataset.live_volumes()
+        together = len(dataset.replicas) <= _STORAGES_PER_REPORT_BLOCKS_MAX
+        groups = [volumes] if together else [[volume] for volume in volumes]
+        report_id = self._random.getrandbits(62) + 1
+        self._report_group(groups, 0, report_id)
+
+    def _report_group(self, groups: list[list[Volume]], index: int, report_id: int) -> None:
+        dataset = self._context.dataset
+        if index >= len(groups) or dataset.pool is None:
+            return
+        request = pb.BlockReportRequestProto(
+            registration=self._registration(),
+            blockPoolId=dataset.pool.pool_id,
+            reports=[full_report(dataset, volume) for volume in groups[index]],
+            context=pb.BlockReportContextProto(totalRpcs=len(groups), curRpc=index, id=report_id),
+        )
+        promise = self._call("blockReport", request)
+        promise.then(partial(self._on_reported, groups, index, report_id))
+
+    def _on_reported(
+        self, groups: list[list[Volume]], index: int, report_id: int, settled: "Promise[Any]"
+    ) -> None:
+        if self._stopped:
+            return
+        if settled.error is not None:
+            self._log.warning("block_report_failed", error=settled.error)
+            self._full_report_due_ms = self._clock.monotonic_ms()
+            return
+        answer: pb.BlockReportResponseProto = settled.value()
+        if answer.HasField("cmd") and self.commands is not None:
+            self.commands.obey(answer.cmd)
+        self._report_group(groups, index + 1, report_id)
+
+    # -- changes -----------------------------------------------------------------------
+
+    def _on_received(self, replica: Replica, delete_hint: str) -> None:
+        self._changes.add(replica, BlockStatus.RECEIVED, delete_hint)
+        self._send_soon()
+
+    def _on_receiving(self, replica: Replica) -> None:
+        # Told with the next change or heartbeat: nobody waits for it.
+        self._changes.add(replica, BlockStatus.RECEIVING)
+
+    def _on_deleted(self, replica: Replica) -> None:
+        self._changes.add(replica, BlockStatus.DELETED)
+
+    def _send_soon(self) -> None:
+        if self._settings.incremental_report_ms == 0:
+            self._send_changes()
+        elif self._report_timer is None:
+            self._report_timer = self._timers.call_later(
+                self._settings.incremental_report_ms, self._on_report_timer
+            )
+
+    def _on_report_timer(self) -> None:
+        self._report_timer = None
+        self._send_changes()
+
+    def _send_changes(self) -> None:
+        pool = self._context.dataset.pool
+        if self._reporting or not self.registered or not self._changes or pool is None:
+            return
+        self._reporting = True
+        told = self._changes.take()
+        request = pb.BlockReceivedAndDeletedRequestProto(
+            registration=self._registration(), blockPoolId=pool.pool_id, blocks=told
+        )
+        promise = self._call("blockReceivedAndDeleted", request)
+        promise.then(partial(self._on_changes_told, told))
+
+    def _on_changes_told(
+        self, told: list[pb.StorageReceivedDeletedBlocksProto], settled: "Promise[Any]"
+    ) -> None:
+        self._reporting = False
+        if settled.error is not None:
+            self._log.warning("incremental_report_failed", error=settled.error)
+            self._changes.put_back(told)
+            return  # goes with the next heartbeat
+        if self._changes:
+            self._send_soon()
+
+    # -- trouble -----------------------------------------------------------------------
+
+    def report_bad_block(self, block: ExtendedBlock, node: hdfs.DatanodeIDProto | None) -> None:
+        """A corrupt replica, ours or another node's."""
+        replica = self._context.dataset.replicas.get(block.block_id)
+        storage_id = replica.volume.storage_id if node is None and replica is not None else ""
+        located = hdfs.LocatedBlockProto(
+            b=block_proto(block),
+            offset=0,
+            locs=[hdfs.DatanodeInfoProto(id=node or self._context.identity)],
+            corrupt=True,
+            blockToken=no_token(),
+            storageIDs=[storage_id],
+            storageTypes=[hdfs.DISK],
+        )
+        request = pb.ReportBadBlocksRequestProto(blocks=[located])
+        self._call("reportBadBlocks", request).then(partial(self._told, "bad_block_report"))
+
+    def _on_volume_failed(self, volume: Volume, error: StorageError) -> None:
+        self._log.error("volume_failed", volume=volume, error=error)
+        self._failed.append((volume, self._clock.now_ms()))
+        if self._context.dataset.pool is not None and self.registered:
+            request = pb.ErrorReportRequestProto(
+                registartion=self._registration(),
+                errorCode=pb.ErrorReportRequestProto.DISK_ERROR,
+                msg=f"{volume} failed: {error}",
+            )
+            self._call("errorReport", request).then(partial(self._told, "error_report"))
+            self._beat()
+        tolerated = self._settings.failed_volumes_tolerated
+        live = self._context.dataset.live_volumes()
+        if not live or (0 <= tolerated < len(self._failed)):
+            self._on_fatal(StorageError(volume.path, "too many volumes failed"))
+
+    def _told(self, what: str, settled: "Promise[Any]") -> None:
+        if settled.error is not None:
+            self._log.warning(f"{what}_failed", error=settled.error)

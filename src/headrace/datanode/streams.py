@@ -1,0 +1,87 @@
+"""Byte streams to peers as a seam: sockets in `runtime.transfer`, memory in tests.
+
+A `StreamHandler` is one side of a conversation, without sockets: bytes in, parts out. All of it
+happens on the loop's thread.
+
+    bytes -> Stream keeps what is not consumed -> StreamHandler.on_data(view) -> consumed
+             StreamHandler -> Stream.send(parts)  … on_drained once all has left
+
+Invariants: a view is valid only during `on_data`; parts leave in order; `on_closed` comes once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from headrace.base.storage import FileRegion
+
+Part = bytes | bytearray | memoryview | FileRegion
+"""A memoryview is sent, or copied, before `send` returns."""
+
+
+class Stream(Protocol):
+    @property
+    def peer(self) -> str:
+        """`host:port` of the other side."""
+        ...
+
+    @property
+    def backlogged(self) -> bool:
+        """True while parts wait for the peer to take them."""
+        ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def send(self, parts: Sequence[Part]) -> None: ...
+
+    def pause(self) -> None:
+        """Read no more until `resume`: the handler can't take it now."""
+        ...
+
+    def resume(self) -> None:
+        """Read again, and hand over what was left unconsumed."""
+        ...
+
+    def close(self, reason: str, *, after_sending: bool = False) -> None:
+        """Close; `on_closed` follows (with `after_sending`: once the peer has taken the rest)."""
+        ...
+
+
+class StreamHandler(Protocol):
+    def on_connected(self, stream: Stream) -> None:
+        """The conversation may begin. For accepted streams it comes before any data."""
+        ...
+
+    def on_data(self, view: memoryview) -> int:
+        """Take bytes from the front of `view` and say how many; ProtocolError to break off.
+
+        What is left is shown again with more behind it.
+        """
+        ...
+
+    @property
+    def wanted_bytes(self) -> int:
+        """How many bytes `on_data` needs to see at once; room is made for so many."""
+        ...
+
+    @property
+    def idle_timeout_ms(self) -> int:
+        """How long the stream may stand still before it is closed."""
+        ...
+
+    def on_drained(self) -> None:
+        """All that was sent has been taken by the operating system after a backlog."""
+        ...
+
+    def on_end(self) -> bool:
+        """The peer will send no more (a half-close): True to go on sending to it."""
+        ...
+
+    def on_closed(self, reason: str) -> None: ...
+
+
+Connect = Callable[[str, int, StreamHandler], None]
+"""Connect to host and port; `on_connected` or `on_closed` of the handler follows."""
+
+Background = Callable[[Callable[[], object]], None]
+"""Run a short action off the loop whose outcome nobody waits for (say, a large file's end)."""

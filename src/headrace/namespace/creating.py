@@ -1,0 +1,127 @@
+"""What mkdirs, create and createSymlink share: limits on names, missing parents, inherited ACLs."""
+
+from typing import TYPE_CHECKING
+
+from headrace.namespace import acls, quotas, refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import DirectoryInode
+from headrace.namespace.paths import Resolved
+from headrace.namespace.permissions import require_parent_write
+from headrace.namespace.protos.edits_pb2 import Edit, Mkdir
+from headrace.namespace.values import AclEntry
+from headrace.wire.hadoop import exceptions
+from headrace.wire.hadoop.exceptions import RemoteError
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+_IMPLICIT_UWX = 0o300
+
+
+class NewNames:
+    """Ids and records for the missing directories on a path, and the place of its last name."""
+
+    __slots__ = ("inode_id", "parent_id", "records")
+
+    def __init__(self, inode_id: int, parent_id: int, records: list[Edit]) -> None:
+        self.inode_id = inode_id
+        """For what is to be made at the end of the path."""
+        self.parent_id = parent_id
+        self.records = records
+
+
+def plan(
+    ns: "Namespace",
+    resolved: Resolved,
+    caller: Caller,
+    now_ms: int,
+    *,
+    create_parent: bool,
+    parent_mode: int | None,
+    space: int = 0,
+) -> NewNames:
+    """Check that the last name can be made, and make its missing parents.
+
+    `parent_mode` None: they have the mode of the directory above them.
+    """
+    _check_limits(ns, resolved)
+    require_parent_write(ns, resolved, caller)
+    existing = resolved.chain[-1]
+    assert isinstance(existing, DirectoryInode), "a path goes on below directories only"
+    missing = resolved.names[len(resolved.chain) - 1 :]
+    if len(missing) > 1 and not create_parent:
+        parent = "/" + "/".join(resolved.names[:-1])
+        raise refusals.file_not_found(f"Parent directory doesn't exist: {parent}")
+    _check_room(ns, existing)
+    quotas.verify(ns, existing, len(missing), space)
+    records: list[Edit] = []
+    inode_id, parent_id = ns.last_inode_id + 1, existing.inode_id
+    group = existing.access.group
+    base = existing.access.mode if parent_mode is None else parent_mode
+    above_acl = existing.acl
+    for name in missing[:-1]:
+        mode = (base | _IMPLICIT_UWX) & 0o1777
+        mode, acl = acls.inherited(above_acl, mode, None, is_directory=True)
+        record = Mkdir(
+            inode_id=inode_id,
+            parent_id=parent_id,
+            name=name,
+            owner=caller.user,
+            group=group,
+            mode=mode,
+            time_ms=now_ms,
+            acl=acls.to_records(acl),
+        )
+        records.append(Edit(mkdir=record))
+        above_acl = acl
+        inode_id, parent_id = inode_id + 1, inode_id
+    return NewNames(inode_id, parent_id, records)
+
+
+def parent_acl_and_group(resolved: Resolved) -> tuple[tuple[AclEntry, ...], str]:
+    """Of the nearest directory that is there: what a new inode inherits from."""
+    existing = resolved.chain[-1]
+    return existing.acl, existing.access.group
+
+
+def _check_limits(ns: "Namespace", resolved: Resolved) -> None:
+    settings = ns.settings
+    if len(resolved.path) > settings.max_path_chars:
+        raise refusals.io(
+            f"create: Pathname too long.  Limit {settings.max_path_chars} characters, "
+            f"{settings.max_path_depth} levels."
+        )
+    if len(resolved.names) > settings.max_path_depth:
+        raise refusals.io(
+            f"create: Pathname too long.  Limit {settings.max_path_chars} characters, "
+            f"{settings.max_path_depth} levels."
+        )
+    for name in resolved.names[len(resolved.chain) - 1 :]:
+        check_name(ns, name, resolved.path)
+
+
+def check_name(ns: "Namespace", name: str, path: str) -> None:
+    limit = ns.settings.max_component_length
+    size = len(name.encode("utf-8", "surrogatepass"))
+    if size > limit:
+        raise RemoteError(
+            exceptions.FS_LIMIT_PATH_COMPONENT_TOO_LONG,
+            f"The maximum path component name limit of {name} in directory "
+            f"{path.rpartition('/')[0] or '/'} is exceeded: limit={limit} length={size}",
+        )
+    if name in (".snapshot", ".reserved"):
+        raise refusals.illegal_argument(f'"{name}" is a reserved name.')
+
+
+def _check_room(ns: "Namespace", directory: DirectoryInode) -> None:
+    check_room(ns, directory)
+
+
+def check_room(ns: "Namespace", directory: DirectoryInode) -> None:
+    limit = ns.settings.max_directory_items
+    if len(directory.children) >= limit:
+        raise RemoteError(
+            exceptions.FS_LIMIT_MAX_DIRECTORY_ITEMS,
+            f"The directory item limit of {directory.path()} is exceeded: "
+            f"limit={limit} items={len(directory.children)}",
+        )

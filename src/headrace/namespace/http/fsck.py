@@ -1,0 +1,217 @@
+"""/fsck: the health of what lies below a path, in the words that `hdfs fsck` looks for.
+
+Owns: the walk and its report. Spec: NamenodeFsck's text; the tool's exit code comes from the last
+line ("is HEALTHY", "is CORRUPT"). It looks, it never moves or deletes: `-move` and `-delete` are
+refused. Complete blocks are judged by their live replicas.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from headrace.base.web import WebRequest, WebResponse, text
+from headrace.namespace.blocks import BlockInfo
+from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
+from headrace.namespace.namenode import NameNode
+from headrace.namespace.rpc.translation import Groups
+
+_STORAGE_TYPES = {1: "DISK", 2: "SSD", 3: "ARCHIVE", 4: "RAM_DISK", 5: "PROVIDED", 6: "NVDIMM"}
+
+
+class Fsck:
+    """The page."""
+
+    def __init__(self, namenode: NameNode, groups: Groups) -> None:
+        self._namenode = namenode
+        self._groups = groups
+
+    def __call__(self, request: WebRequest) -> WebResponse:
+        query = request.query
+        user = query.get("ugi", "dr.who")
+        settings = self._namenode.settings
+        if user != settings.superuser and settings.supergroup not in self._groups(user):
+            return text(403, f"Access denied for user {user}. Superuser privilege is required")
+        if "move" in query or "delete" in query:
+            return text(400, "this fsck only looks: -move and -delete are not served\n")
+        check = Check(self._namenode, query, user, request.address)
+        return text(200, "\n".join(check.lines()) + "\n")
+
+
+class Check:
+    """One walk."""
+
+    def __init__(self, namenode: NameNode, query: dict[str, str], user: str, address: str) -> None:
+        self._namenode = namenode
+        self._query = query
+        self._user = user
+        self._address = address
+        self._path = query.get("path", "/") or "/"
+        self._shows_files = "files" in query
+        self._shows_blocks = "blocks" in query
+        self._shows_locations = "locations" in query or "racks" in query
+        self._includes_open = "openforwrite" in query
+        self.directories = self.symlinks = self.files = self.size = self.open_files = 0
+        self.blocks = self.minimal = self.over = self.under = self.replicas = 0
+        self.missing = self.corrupt = self.missing_replicas = self.expected = 0
+        self.corrupt_files: list[str] = []
+
+    def lines(self) -> Iterator[str]:
+        now = datetime.fromtimestamp(self._namenode.clock.now_ms() / 1000, UTC).strftime(
+            "%a %b %d %H:%M:%S UTC %Y"
+        )
+        top = self._find()
+        if top is None:
+            yield f"\nPath '{self._path}' does not exist"
+            return
+        if "listcorruptfileblocks" in self._query:
+            yield from self._corrupt_listing(top)
+            return
+        yield (
+            f"FSCK started by {self._user} (auth:SIMPLE) from /{self._address} "
+            f"for path {self._path} at {now}\n"
+        )
+        yield from self._walk(top)
+        yield from self._totals()
+        verdict = "CORRUPT" if self.corrupt_files else "HEALTHY"
+        yield f"FSCK ended at {now} in 0 milliseconds\n\n"
+        yield f"The filesystem under path '{self._path}' is {verdict}"
+
+    def _find(self) -> Inode | None:
+        inode: Inode = self._namenode.ns.root
+        for name in filter(None, self._path.split("/")):
+            if not isinstance(inode, DirectoryInode) or name not in inode.children:
+                return None
+            inode = inode.children[name]
+        return inode
+
+    def _walk(self, top: Inode) -> Iterator[str]:
+        base = self._path.rstrip("/")
+        stack: list[tuple[Inode, str]] = [(top, base or "/")]
+        while stack:
+            inode, path = stack.pop()
+            if isinstance(inode, DirectoryInode):
+                self.directories += 1
+                if self._shows_files:
+                    yield f"{path} <dir>"
+                below = "" if path == "/" else path
+                for name in reversed(inode.names_after("")):
+                    stack.append((inode.children[name], f"{below}/{name}"))
+            elif isinstance(inode, FileInode):
+                yield from self._file(inode, path)
+            else:
+                self.symlinks += 1
+
+    def _file(self, file: FileInode, path: str) -> Iterator[str]:
+        if file.writer is not None:
+            self.open_files += 1
+            if not self._includes_open:
+                return
+        self.files += 1
+        self.size += file.length
+        problems: list[str] = []
+        details: list[str] = []
+        for index, block in enumerate(file.blocks):
+            problems += self._block(file, path, block)
+            if self._shows_blocks:
+                details.append(self._block_line(index, block))
+        if self._shows_files:
+            count = len(file.blocks)
+            yield (
+                f"{path} {file.length} bytes, replicated: replication={file.replication}, "
+                f"{count} block(s): {'' if problems else ' OK'}"
+            )
+        yield from problems
+        if self._shows_files:
+            yield from details
+            if details:
+                yield ""
+
+    def _block(self, file: FileInode, path: str, block: BlockInfo) -> list[str]:
+        if not block.is_complete:
+            return []
+        live = [storage for storage in block.replicas if storage.datanode.is_alive]
+        self.blocks += 1
+        self.replicas += len(live)
+        self.expected += file.replication
+        name = f"{self._namenode.ns.pool_id}:blk_{block.block_id}_{block.generation_stamp}"
+        if not live:
+            self.missing += 1
+            if path not in self.corrupt_files:
+                self.corrupt_files.append(path)
+            return [f"\n{path}: MISSING 1 blocks of total size {block.num_bytes} B."]
+        if len(live) >= self._namenode.settings.replication_min:
+            self.minimal += 1
+        if len(live) > file.replication:
+            self.over += 1
+        if len(live) < file.replication:
+            self.under += 1
+            self.missing_replicas += file.replication - len(live)
+            return [
+                f"\n{path}:  Under replicated {name}. Target Replicas is {file.replication} "
+                f"but found {len(live)} live replica(s), 0 decommissioned replica(s), "
+                "0 decommissioning replica(s)."
+            ]
+        return []
+
+    def _block_line(self, index: int, block: BlockInfo) -> str:
+        pool_id = self._namenode.ns.pool_id
+        live = [storage for storage in block.finalized() if storage.datanode.is_alive]
+        line = (
+            f"{index}. {pool_id}:blk_{block.block_id}_{block.generation_stamp} "
+            f"len={block.num_bytes} "
+        )
+        line += f"Live_repl={len(live)}" if live else "MISSING!"
+        if self._shows_locations:
+            where = ", ".join(
+                f"DatanodeInfoWithStorage[{storage.datanode.name},{storage.storage_id},"
+                f"{_STORAGE_TYPES.get(storage.storage_type, 'DISK')}]"
+                for storage in live
+            )
+            line += f"  [{where}]"
+        return line
+
+    def _corrupt_listing(self, top: Inode) -> Iterator[str]:
+        for _ in self._walk(top):
+            pass
+        if not self.corrupt_files:
+            yield f"\n\nThe filesystem under path '{self._path}' has no CORRUPT files"
+            return
+        yield f"The list of corrupt blocks under path '{self._path}' are:"
+        for path in self.corrupt_files:
+            yield f"blk\t{path}"
+        count = len(self.corrupt_files)
+        yield f"\n\nThe filesystem under path '{self._path}' has {count} CORRUPT files"
+
+    def _totals(self) -> Iterator[str]:
+        namenode = self._namenode
+        live = namenode.datanodes.live()
+        blocks = self.blocks
+        average = self.size // blocks if blocks else 0
+        yield f"\nStatus: {'CORRUPT' if self.corrupt_files else 'HEALTHY'}"
+        yield f" Number of data-nodes:\t{len(live)}"
+        yield f" Number of racks:\t\t{len({node.rack for node in live})}"
+        yield f" Total dirs:\t\t\t{self.directories}"
+        yield f" Total symlinks:\t\t{self.symlinks}"
+        if self.open_files and not self._includes_open:
+            yield f" Files currently being written:\t{self.open_files}"
+        yield "\nReplicated Blocks:"
+        yield f" Total size:\t{self.size} B"
+        yield f" Total files:\t{self.files}"
+        yield f" Total blocks (validated):\t{blocks} (avg. block size {average} B)"
+        if self.corrupt_files:
+            yield f"  CORRUPT FILES:\t{len(self.corrupt_files)}"
+            yield f"  MISSING BLOCKS:\t{self.missing}"
+        yield f" Minimally replicated blocks:\t{self.minimal} ({_share(self.minimal, blocks)} %)"
+        yield f" Over-replicated blocks:\t{self.over} ({_share(self.over, blocks)} %)"
+        yield f" Under-replicated blocks:\t{self.under} ({_share(self.under, blocks)} %)"
+        yield " Mis-replicated blocks:\t\t0 (0.0 %)"
+        yield f" Default replication factor:\t{namenode.settings.replication}"
+        yield f" Average block replication:\t{self.replicas / blocks if blocks else 0.0}"
+        yield f" Missing blocks:\t\t{self.missing}"
+        yield f" Corrupt blocks:\t\t{self.corrupt}"
+        share = _share(self.missing_replicas, self.expected)
+        yield f" Missing replicas:\t\t{self.missing_replicas} ({share} %)"
+        yield f" Blocks queued for replication:\t{namenode.fs_stats().under_replicated}\n"
+
+
+def _share(part: int, whole: int) -> float:
+    return round(100.0 * part / whole, 4) if whole else 0.0

@@ -1,0 +1,87 @@
+"""Where WebHDFS data is to be had: the redirect of a request to a DataNode's HTTP port.
+
+OPEN and GETFILECHECKSUM go to a DataNode that holds the block, CREATE and APPEND to any live
+one. The redirect carries the request's own query, names the user and this NameNode's RPC address;
+with `noredirect=true` the address is the answer.
+"""
+
+from urllib.parse import quote, urlencode
+
+from headrace.base.promise import Promise
+from headrace.base.web import WebRequest, WebResponse
+from headrace.namespace import requests as asked
+from headrace.namespace.caller import Caller
+from headrace.namespace.datanodes import DatanodeDescriptor
+from headrace.namespace.http import json_shapes as shapes
+from headrace.namespace.http.parameters import Parameters, invalid
+from headrace.namespace.namenode import NameNode
+from headrace.namespace.rpc.asking import ask
+from headrace.namespace.values import LocatedBlocks
+from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
+
+
+class DataPlaces:
+    def __init__(self, namenode: NameNode, rpc_address: str) -> None:
+        self._namenode = namenode
+        self._rpc_address = rpc_address
+
+    def redirect(
+        self,
+        operation: str,
+        path: str,
+        request: WebRequest,
+        parameters: Parameters,
+        caller: Caller,
+    ) -> Promise[WebResponse]:
+        def answer(node: DatanodeDescriptor) -> WebResponse:
+            location = self._location(node, path, request, caller)
+            if parameters.flag("noredirect", False):
+                return shapes.answer({"Location": location})
+            return WebResponse(307, headers={"Location": location})
+
+        if operation == "CREATE":
+            return Promise.resolved(answer(self._any(request.address)))
+        if operation == "APPEND":
+            return ask(self._namenode, asked.GetBlockLocations(path, 0, 0), caller).map(
+                lambda _: answer(self._any(request.address))
+            )
+        offset = parameters.number("offset", 0)
+        if offset < 0:
+            raise invalid(f"Invalid parameter range: offset = {offset} < 0")
+        return ask(self._namenode, asked.GetBlockLocations(path, offset, 1), caller).map(
+            lambda located: answer(self._holder(located, offset, operation, request.address))
+        )
+
+    def _any(self, address: str) -> DatanodeDescriptor:
+        live = [node for node in self._namenode.datanodes.live() if node.in_service]
+        if not live:
+            raise RemoteError(java.IO, "Failed to find datanode, suggest to check cluster health.")
+        for node in live:
+            if node.identity.ip_address == address:
+                return node
+        return min(live, key=lambda node: node.xceiver_count)
+
+    def _holder(
+        self, located: LocatedBlocks, offset: int, operation: str, address: str
+    ) -> DatanodeDescriptor:
+        if operation == "OPEN" and offset > 0 and offset >= located.file_length:
+            raise RemoteError(
+                java.IO, f"Offset={offset} out of the range [0, {located.file_length}); OPEN"
+            )
+        for block in located.blocks:
+            if block.locations:
+                return block.locations[0].datanode
+        return self._any(address)
+
+    def _location(
+        self, node: DatanodeDescriptor, path: str, request: WebRequest, caller: Caller
+    ) -> str:
+        identity = node.identity
+        query = [(name, value) for name, value in request.query.items() if name != "noredirect"]
+        if "user.name" not in request.query:
+            query.append(("user.name", caller.user))
+        query.append(("namenoderpcaddress", self._rpc_address))
+        host = identity.host_name or identity.ip_address
+        where = f"http://{host}:{identity.info_port}/webhdfs/v1{quote(path)}"
+        return f"{where}?{urlencode(query)}"

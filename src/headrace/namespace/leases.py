@@ -1,0 +1,63 @@
+"""Leases: which client writes which files, and when it was last heard of.
+
+Owns: holder -> open files (follows from the journal) and the time of the last renewal (soft, on
+the monotonic clock: after a restart every lease starts fresh).
+Invariants (D6): a file that is open has exactly one holder; one that is closed has none.
+"""
+
+NN_RECOVERY = "HDFS_NameNode"
+"""The NameNode's own name when it ends a file for a writer that is gone."""
+
+
+class Lease:
+    __slots__ = ("files", "holder", "renewed_ms")
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
+        self.files: set[int] = set()
+        self.renewed_ms = -1
+        """-1: not looked at since it was made."""
+
+
+class LeaseTable:
+    def __init__(self) -> None:
+        self.by_holder: dict[str, Lease] = {}
+
+    def add(self, holder: str, inode_id: int) -> None:
+        lease = self.by_holder.get(holder)
+        if lease is None:
+            lease = self.by_holder[holder] = Lease(holder)
+        lease.files.add(inode_id)
+
+    def remove(self, holder: str, inode_id: int) -> None:
+        lease = self.by_holder.get(holder)
+        if lease is None:
+            return
+        lease.files.discard(inode_id)
+        if not lease.files:
+            del self.by_holder[holder]
+
+    def renew(self, holder: str, now_ms: int) -> None:
+        lease = self.by_holder.get(holder)
+        if lease is not None:
+            lease.renewed_ms = now_ms
+
+    def age_ms(self, holder: str, now_ms: int) -> int:
+        """Time since the holder was heard of; a lease never looked at begins now."""
+        lease = self.by_holder.get(holder)
+        if lease is None:
+            return 0
+        if lease.renewed_ms < 0:
+            lease.renewed_ms = now_ms
+        return now_ms - lease.renewed_ms
+
+    def older_than(self, limit_ms: int, now_ms: int) -> list[Lease]:
+        return [
+            lease
+            for holder, lease in list(self.by_holder.items())
+            if self.age_ms(holder, now_ms) > limit_ms
+        ]
+
+    @property
+    def open_file_count(self) -> int:
+        return sum(len(lease.files) for lease in self.by_holder.values())

@@ -1,0 +1,159 @@
+"""The NameNode without its sockets: what the protocol handlers call.
+
+Owns: the sum of its sides (`service` journals and answers, `datanode_side` and `writer_side`
+converse) and the figures that operators ask for.
+Must not know: RPC messages, HTTP, processes.
+"""
+
+from collections.abc import Callable, Generator
+
+from headrace.base.errors import UsageError
+from headrace.base.promise import Promise
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.datanodes import (
+    AdminState,
+    BlockName,
+    DatanodeDescriptor,
+    StorageInfo,
+)
+from headrace.namespace.leaving import Hosts
+from headrace.namespace.ops import set_quota
+from headrace.namespace.permissions import require_superuser
+from headrace.namespace.requests import GetContentSummary
+from headrace.namespace.service import rejected
+from headrace.namespace.values import ContentSummary, CorruptFileBlocks, FsStats
+from headrace.namespace.writer_side import WriterSide
+from headrace.wire.hadoop.exceptions import RemoteError
+
+_CORRUPT_FILES_MAX = 100
+
+
+class NameNode(WriterSide):
+    build_checkpoint: Callable[[], Promise[bool]] | None = None
+    """Set by who runs the process: begins a checkpoint."""
+
+    read_hosts: Callable[[], Hosts] | None = None
+    """Set likewise: the lists of hosts, as the files have them now."""
+
+    def reload_hosts(self) -> None:
+        """dfsadmin's refreshNodes."""
+        if self.read_hosts is None:
+            return
+        try:
+            hosts = self.read_hosts()
+        except UsageError as error:
+            raise refusals.io(str(error)) from error
+        self.refresh_nodes(hosts)
+
+    def save_namespace(self, caller: Caller) -> Promise[bool]:
+        """dfsadmin's saveNamespace: in safe mode, by the superuser."""
+        try:
+            require_superuser(self.ns, caller)
+            if not self.safe_mode.is_on:
+                raise refusals.io(
+                    "Safe mode should be turned ON in order to create namespace image."
+                )
+        except RemoteError as error:
+            return rejected(error)
+        if self.build_checkpoint is None:
+            return rejected(refusals.io("This NameNode keeps no checkpoints."))
+        return self.build_checkpoint()
+
+    def fs_stats(self) -> FsStats:
+        live = self.datanodes.live()
+        missing = self.missing_blocks()
+        return FsStats(
+            capacity=sum(node.capacity for node in live),
+            used=sum(node.dfs_used for node in live),
+            remaining=sum(node.remaining for node in live),
+            under_replicated=self.blocks.needed.low_count,
+            corrupt_blocks=len(self.blocks.corrupt),
+            missing_blocks=len(missing),
+            missing_repl_one_blocks=sum(
+                1 for block in missing if block.file is not None and block.file.replication == 1
+            ),
+            pending_deletion_blocks=sum(len(node.to_invalidate) for node in live),
+        )
+
+    def get_content_summary(
+        self, request: GetContentSummary, caller: Caller
+    ) -> Promise[ContentSummary]:
+        """A large tree is summed in slices, between other requests."""
+        summary: list[ContentSummary] = []
+        refused: list[RemoteError] = []
+
+        def steps() -> Generator[None, None, None]:
+            try:
+                summary.append((yield from set_quota.summing(self.ns, request, caller)))
+            except RemoteError as error:
+                refused.append(error)
+
+        def answer(*_: object) -> ContentSummary:
+            if refused:
+                raise refused[0]
+            return summary[0]
+
+        outcome: Promise[ContentSummary] = Promise()
+
+        def settle(promise: Promise[ContentSummary]) -> None:
+            if promise.error is not None:
+                outcome.reject(promise.error)
+            else:
+                outcome.resolve(promise.value())
+
+        done = self.read_slices.add(steps())
+        done.then(lambda _: self.read(answer, request, caller).then(settle))
+        return outcome
+
+    def datanode_report(self, kind: str) -> list[DatanodeDescriptor]:
+        """all, live, dead, decommissioning, entering_maintenance, in_maintenance."""
+        state = {
+            "decommissioning": AdminState.DECOMMISSION_INPROGRESS,
+            "entering_maintenance": AdminState.ENTERING_MAINTENANCE,
+            "in_maintenance": AdminState.IN_MAINTENANCE,
+        }.get(kind)
+        if state is not None:
+            return [node for node in self.datanodes if node.admin_state is state]
+        if kind == "all":
+            return list(self.datanodes)
+        return [node for node in self.datanodes if node.is_alive == (kind == "live")]
+
+    # -- balancing and damage ----------------------------------------------------------------
+
+    def get_blocks(
+        self, uuid: str, size: int, min_block_size: int = 0
+    ) -> list[tuple[BlockName, tuple[StorageInfo, ...]]]:
+        """NamenodeProtocol.getBlocks: blocks of a DataNode, together about `size` bytes.
+
+        They begin at a random place, so that a balancer that asks again gets others.
+        """
+        self.require_known(uuid)
+        blocks = list(self.ns.blocks.values())
+        first = self.random.randrange(0, len(blocks)) if blocks else 0
+        found: list[tuple[BlockName, tuple[StorageInfo, ...]]] = []
+        total = 0
+        for block in (*blocks[first:], *blocks[:first]):
+            if total >= size:
+                break
+            if block.uc is not None or block.num_bytes < max(min_block_size, 1):
+                continue
+            if any(storage.datanode.uuid == uuid for storage in block.replicas):
+                name = BlockName(block.block_id, block.generation_stamp, block.num_bytes)
+                found.append((name, block.replicas))
+                total += block.num_bytes
+        return found
+
+    def list_corrupt_file_blocks(self, path: str, cookie: str) -> CorruptFileBlocks:
+        """Files below `path` with a block that has no good replica; 100 at a time."""
+        skip = int(cookie) if cookie.isdigit() else 0
+        prefix = path.rstrip("/") + "/"
+        named = sorted(
+            {
+                file_path
+                for block in self.missing_blocks()
+                if block.file is not None and (file_path := block.file.path()).startswith(prefix)
+            }
+        )
+        page = tuple(named[skip : skip + _CORRUPT_FILES_MAX])
+        return CorruptFileBlocks(page, str(skip + len(page)))

@@ -1,0 +1,80 @@
+"""concat: the blocks of some files are moved to the end of another, and the files are gone."""
+
+from typing import TYPE_CHECKING
+
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import FileInode
+from headrace.namespace.ops.append import file_at
+from headrace.namespace.paths import resolve
+from headrace.namespace.permissions import READ, WRITE, require, require_parent_write
+from headrace.namespace.protos import edits_pb2
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.requests import Concat
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+
+def decide(
+    ns: "Namespace", request: Concat, caller: Caller, now_ms: int
+) -> tuple[list[Edit], None]:
+    if not request.sources:
+        raise refusals.illegal_argument("concat: there are no source files")
+    target = file_at(ns, request.target, caller)
+    require(ns, target, caller, WRITE, request.target)
+    if target.writer is not None:
+        raise refusals.illegal_argument(
+            f"concat: target file {request.target} is under construction"
+        )
+    seen: set[int] = set()
+    for src in request.sources:
+        source = _source(ns, src, target, request.target, caller)
+        if source.inode_id in seen:
+            raise refusals.illegal_argument(f"concat: at least two of the source files are {src}")
+        seen.add(source.inode_id)
+    ids = [file_at(ns, src, caller).inode_id for src in request.sources]
+    record = edits_pb2.Concat(target_id=target.inode_id, source_ids=ids, time_ms=now_ms)
+    return [Edit(concat=record)], None
+
+
+def _source(
+    ns: "Namespace", src: str, target: FileInode, target_path: str, caller: Caller
+) -> FileInode:
+    source = file_at(ns, src, caller)
+    require(ns, source, caller, READ, src)
+    require_parent_write(ns, resolve(ns, src, caller, write=True), caller)
+    if source is target:
+        raise refusals.illegal_argument(
+            f"concat: the src file {src} is the same with the target file {target_path}"
+        )
+    if source.writer is not None or not source.blocks:
+        raise refusals.illegal_argument(
+            f"concat: source file {src} is invalid or empty or underConstruction"
+        )
+    if source.block_size > target.block_size:
+        raise refusals.illegal_argument(
+            f"concat: source file {src} has preferred block size {source.block_size} which is "
+            f"greater than the target file's preferred block size {target.block_size}"
+        )
+    if ns.holders(source) or source.saved:
+        raise refusals.snapshot(f"Concat: the source file {src} is in snapshot")
+    return source
+
+
+def replay(ns: "Namespace", record: edits_pb2.Concat) -> None:
+    target = ns.file(record.target_id)
+    ns.before_change(target)
+    before = target.space
+    for inode_id in record.source_ids:
+        source = ns.file(inode_id)
+        blocks, source_space = source.blocks, source.space
+        for block in blocks:
+            block.file = target
+        source.blocks = ()
+        ns.charge(source.parent, 0, -source_space)
+        ns.detach(source, record.time_ms)
+        target.blocks += blocks
+    target.modification_time_ms = record.time_ms
+    ns.charge(target.parent, 0, target.space - before)
+    ns.to_review.append(target)

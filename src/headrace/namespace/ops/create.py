@@ -1,0 +1,139 @@
+"""create: a new file, open for its one writer; with OVERWRITE in the place of another."""
+
+from typing import TYPE_CHECKING
+
+from headrace.namespace import acls, creating, refusals, writing
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import DirectoryInode, FileInode, Writer
+from headrace.namespace.paths import Resolved, resolve
+from headrace.namespace.permissions import WRITE, require, require_parent_write, require_sticky
+from headrace.namespace.protos import edits_pb2
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.requests import CREATE, OVERWRITE, Create
+from headrace.namespace.values import FileStatus
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+
+def decide(
+    ns: "Namespace", request: Create, caller: Caller, now_ms: int
+) -> tuple[list[Edit], FileStatus]:
+    check_block_size(ns, request.block_size)
+    check_replication(ns, request.src, request.replication, caller)
+    if not request.client_name:
+        raise refusals.illegal_argument("Client name must not be empty")
+    resolved = resolve(ns, request.src, caller, write=True)
+    records: list[Edit] = []
+    if resolved.inode is not None:
+        records, resolved = _replace(ns, request, resolved, caller, now_ms)
+    elif not request.flags & CREATE:
+        raise refusals.file_not_found(
+            f"Can't overwrite non-existent {request.src} for client {caller.address}"
+        )
+    new = creating.plan(
+        ns, resolved, caller, now_ms, create_parent=request.create_parent, parent_mode=None
+    )
+    acl, group = creating.parent_acl_and_group(resolved)
+    mode, inherited = acls.inherited(acl, request.mode, request.unmasked, is_directory=False)
+    record = edits_pb2.AddFile(
+        inode_id=new.inode_id,
+        parent_id=new.parent_id,
+        name=resolved.name,
+        owner=caller.user,
+        group=group,
+        mode=mode & 0o1777,
+        time_ms=now_ms,
+        replication=request.replication,
+        block_size=request.block_size,
+        client_name=request.client_name,
+        client_machine=caller.address,
+        acl=acls.to_records(inherited),
+    )
+    status = FileStatus(
+        2,
+        "",
+        0,
+        record.mode,
+        caller.user,
+        group,
+        now_ms,
+        now_ms,
+        "",
+        request.replication,
+        request.block_size,
+        new.inode_id,
+        0,
+        0,
+        bool(inherited),
+        False,
+    )
+    return [*records, *new.records, Edit(add_file=record)], status
+
+
+def _replace(
+    ns: "Namespace", request: Create, resolved: Resolved, caller: Caller, now_ms: int
+) -> tuple[list[Edit], Resolved]:
+    """The path exists: refuse, or delete what is there and go on as if it never was."""
+    file = resolved.inode
+    if isinstance(file, DirectoryInode):
+        raise refusals.already_exists(f"{request.src} already exists as a directory")
+    assert isinstance(file, FileInode)
+    if not request.flags & OVERWRITE:
+        require_parent_write(ns, resolved, caller)
+        writing.refuse_if_open(ns, file, request.src, "CREATE_FILE", request.client_name, caller)
+        raise refusals.already_exists(f"{request.src} for client {caller.address} already exists")
+    require(ns, file, caller, WRITE, request.src)
+    require_parent_write(ns, resolved, caller)
+    assert file.parent is not None
+    require_sticky(ns, file.parent, file, caller, request.src)
+    gone = Edit(delete=edits_pb2.Delete(inode_id=file.inode_id, time_ms=now_ms))
+    return [gone], resolved._replace(inode=None, chain=resolved.chain[:-1])
+
+
+def check_block_size(ns: "Namespace", block_size: int) -> None:
+    settings = ns.settings
+    if block_size < settings.min_block_size:
+        raise refusals.io(
+            "Specified block size is less than configured minimum value "
+            f"(dfs.namenode.fs-limits.min-block-size): {block_size} < {settings.min_block_size}"
+        )
+    if block_size % settings.bytes_per_checksum:
+        raise refusals.io(
+            f"Invalid values: dfs.bytes-per-checksum (={settings.bytes_per_checksum}) must "
+            f"divide block size (={block_size})."
+        )
+
+
+def check_replication(ns: "Namespace", src: str, replication: int, caller: Caller) -> None:
+    settings = ns.settings
+    if replication > settings.replication_max:
+        raise refusals.io(
+            f"file {src}.\nRequested replication {replication} exceeds maximum "
+            f"{settings.replication_max} on client {caller.address}"
+        )
+    if replication < settings.replication_min:
+        raise refusals.io(
+            f"file {src}.\nRequested replication {replication} is less than the required "
+            f"minimum {settings.replication_min} on client {caller.address}"
+        )
+
+
+def replay(ns: "Namespace", record: edits_pb2.AddFile) -> None:
+    access = ns.access(record.owner, record.group, record.mode)
+    time_ms = record.time_ms
+    file = FileInode(
+        record.inode_id,
+        record.name,
+        access,
+        time_ms,
+        time_ms,
+        record.replication,
+        ns.block_size(record.block_size),
+    )
+    features = file.with_features()
+    features.writer = Writer(record.client_name, record.client_machine)
+    if record.acl:
+        features.acl = acls.from_records(record.acl)
+    ns.add_inode(ns.directory(record.parent_id), file, time_ms)
+    ns.leases.add(record.client_name, file.inode_id)

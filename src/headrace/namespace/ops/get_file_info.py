@@ -1,0 +1,87 @@
+"""getFileInfo, getFileLinkInfo, getLocatedFileInfo, isFileClosed, getPreferredBlockSize,
+getLinkTarget, checkAccess: what one path is."""
+
+from typing import TYPE_CHECKING
+
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import FileInode, SymlinkInode
+from headrace.namespace.ops.append import file_at
+from headrace.namespace.paths import resolve, snapshot_root
+from headrace.namespace.permissions import READ, require
+from headrace.namespace.requests import (
+    CheckAccess,
+    GetFileInfo,
+    GetFileLinkInfo,
+    GetLinkTarget,
+    GetLocatedFileInfo,
+    GetPreferredBlockSize,
+    IsFileClosed,
+)
+from headrace.namespace.status import snapshot_folder_status, status_of
+from headrace.namespace.values import FileStatus
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+
+def read(ns: "Namespace", request: GetFileInfo, caller: Caller, _now_ms: int) -> FileStatus | None:
+    inode = resolve(ns, request.src, caller).inode
+    if inode is not None:
+        return status_of(ns, inode)
+    return _snapshot_folder(ns, request.src, caller)
+
+
+def read_link(
+    ns: "Namespace", request: GetFileLinkInfo, caller: Caller, _now_ms: int
+) -> FileStatus | None:
+    inode = resolve(ns, request.src, caller, follow=False).inode
+    if inode is not None:
+        return status_of(ns, inode)
+    return _snapshot_folder(ns, request.src, caller)
+
+
+def read_located(
+    ns: "Namespace", request: GetLocatedFileInfo, caller: Caller, _now_ms: int
+) -> FileStatus | None:
+    inode = resolve(ns, request.src, caller).inode
+    if inode is None:
+        return _snapshot_folder(ns, request.src, caller)
+    if isinstance(inode, FileInode):
+        require(ns, inode, caller, READ, request.src)
+    return status_of(ns, inode, locations=True)
+
+
+def _snapshot_folder(ns: "Namespace", src: str, caller: Caller) -> FileStatus | None:
+    if snapshot_root(ns, src, caller) is None:
+        return None
+    return snapshot_folder_status()
+
+
+def read_is_closed(ns: "Namespace", request: IsFileClosed, caller: Caller, _now_ms: int) -> bool:
+    return file_at(ns, request.src, caller, write=False).writer is None
+
+
+def read_block_size(
+    ns: "Namespace", request: GetPreferredBlockSize, caller: Caller, _now_ms: int
+) -> int:
+    return file_at(ns, request.src, caller, write=False).block_size
+
+
+def read_link_target(ns: "Namespace", request: GetLinkTarget, caller: Caller, _now_ms: int) -> str:
+    try:
+        inode = resolve(ns, request.src, caller, follow=False).inode
+    except refusals.UnresolvedPath as on_the_way:
+        return on_the_way.resolved
+    if inode is None:
+        raise refusals.does_not_exist(request.src)
+    if not isinstance(inode, SymlinkInode):
+        raise refusals.io(f"Path {request.src} is not a symbolic link")
+    return inode.target
+
+
+def read_access(ns: "Namespace", request: CheckAccess, caller: Caller, _now_ms: int) -> None:
+    inode = resolve(ns, request.src, caller).inode
+    if inode is None:
+        raise refusals.file_not_found(f"Path not found: {request.src}")
+    require(ns, inode, caller, request.mode & 7, request.src)

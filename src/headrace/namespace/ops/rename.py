@@ -1,0 +1,173 @@
+"""rename (the old one, which answers false) and rename2 (which says why not, and may replace).
+
+Atomic: one record; with OVERWRITE the target goes in the same record (D10).
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.namespace import creating, quotas, refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SymlinkInode
+from headrace.namespace.ops.delete import refuse_with_snapshots
+from headrace.namespace.paths import Resolved, resolve
+from headrace.namespace.permissions import (
+    require_parent_write,
+    require_sticky,
+)
+from headrace.namespace.protos import edits_pb2
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.requests import Rename, Rename2
+from headrace.wire.hadoop.exceptions import RemoteError
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+
+def decide(
+    ns: "Namespace", request: Rename, caller: Caller, now_ms: int
+) -> tuple[list[Edit], bool]:
+    source = resolve(ns, request.src, caller, follow=False, write=True)
+    target = resolve(ns, request.dst, caller, follow=False, write=True)
+    if isinstance(target.inode, DirectoryInode) and source.names:
+        into = request.dst.rstrip("/") + "/" + source.name
+        target = resolve(ns, into, caller, follow=False, write=True)
+    _check_permission(ns, source, target, caller)
+    if source.inode is None or source.inode is ns.root:
+        return [], False
+    if target.inode is not None and target.inode is source.inode:
+        return [], True
+    if target.inode is not None or target.parent is None:
+        return [], False
+    if _is_below(target, source.inode):
+        return [], False
+    return [_record(ns, source, target, now_ms)], True
+
+
+def decide2(
+    ns: "Namespace", request: Rename2, caller: Caller, now_ms: int
+) -> tuple[list[Edit], None]:
+    source = resolve(ns, request.src, caller, follow=False, write=True)
+    target = resolve(ns, request.dst, caller, follow=False, write=True)
+    _check_permission(ns, source, target, caller)
+    refusal = _refusal(ns, request, source, target)
+    if refusal is not None:
+        raise refusal
+    return [_record(ns, source, target, now_ms)], None
+
+
+def _refusal(
+    ns: "Namespace", request: Rename2, source: Resolved, target: Resolved
+) -> RemoteError | None:
+    src, dst = request.src, request.dst
+    inode = source.inode
+    if inode is None:
+        return refusals.file_not_found(f"rename source {src} is not found.")
+    if inode is ns.root:
+        return refusals.io("rename source cannot be the root")
+    if target.inode is ns.root:
+        return refusals.io("rename destination cannot be the root")
+    if target.inode is inode:
+        return refusals.already_exists(f"The source {src} and destination {dst} are the same")
+    if isinstance(inode, SymlinkInode) and inode.target == dst:
+        return refusals.already_exists(f"Cannot rename symlink {src} to its target {dst}")
+    if _is_below(target, inode):
+        return refusals.io(f"Rename destination {dst} is a directory or file under source {src}")
+    if target.inode is not None:
+        return _replace_refusal(request, inode, target.inode)
+    if target.parent is None:
+        return refusals.file_not_found(f"rename destination parent {dst} not found.")
+    return None
+
+
+def _replace_refusal(request: Rename2, inode: Inode, replaced: Inode) -> RemoteError | None:
+    src, dst = request.src, request.dst
+    if isinstance(replaced, DirectoryInode) != isinstance(inode, DirectoryInode):
+        return refusals.io(f"Source {src} and destination {dst} must both be directories")
+    if not request.overwrite:
+        return refusals.already_exists(f"rename destination {dst} already exists")
+    if isinstance(replaced, DirectoryInode) and replaced.children:
+        return refusals.io(f"rename destination directory is not empty: {dst}")
+    return None
+
+
+def _check_permission(ns: "Namespace", source: Resolved, target: Resolved, caller: Caller) -> None:
+    require_parent_write(ns, source, caller)
+    if source.inode is not None and source.inode.parent is not None:
+        require_sticky(ns, source.inode.parent, source.inode, caller, source.path)
+    require_parent_write(ns, target, caller)
+    if target.inode is not None and target.inode.parent is not None:
+        require_sticky(ns, target.inode.parent, target.inode, caller, target.path)
+
+
+def _is_below(target: Resolved, inode: Inode) -> bool:
+    return any(node is inode for node in target.chain)
+
+
+def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) -> Edit:
+    inode, parent = source.inode, target.parent
+    assert inode is not None
+    assert parent is not None
+    creating.check_name(ns, target.name, target.path)
+    refuse_with_snapshots(ns, inode)
+    replaced = target.inode
+    if replaced is not None:
+        refuse_with_snapshots(ns, replaced)
+    elif parent is not inode.parent:
+        creating.check_room(ns, parent)
+    _check_quota(ns, inode, parent, replaced)
+    return Edit(
+        rename=edits_pb2.Rename(
+            inode_id=inode.inode_id,
+            parent_id=parent.inode_id,
+            name=target.name,
+            time_ms=now_ms,
+            replaced_id=0 if replaced is None else replaced.inode_id,
+        )
+    )
+
+
+def _check_quota(
+    ns: "Namespace", inode: Inode, parent: DirectoryInode, replaced: Inode | None
+) -> None:
+    if not ns.quota_count or parent is inode.parent:
+        return
+    names, space = _usage(inode)
+    if replaced is not None:
+        less_names, less_space = _usage(replaced)
+        names, space = names - less_names, space - less_space
+    above = set(map(id, inode.ancestors()))
+    shared = next((d for d in (parent, *parent.ancestors()) if id(d) in above), None)
+    quotas.verify(ns, parent, names, space, below=shared)
+
+
+def _usage(top: Inode) -> tuple[int, int]:
+    names = space = 0
+    stack = [top]
+    while stack:
+        inode = stack.pop()
+        names += 1
+        if isinstance(inode, DirectoryInode):
+            stack += inode.children.values()
+        elif isinstance(inode, FileInode):
+            space += inode.space
+    return names, space
+
+
+def replay(ns: "Namespace", record: edits_pb2.Rename) -> None:
+    if record.replaced_id:
+        ns.detach(ns.inodes[record.replaced_id], record.time_ms)
+    inode = ns.inodes[record.inode_id]
+    source, target = inode.parent, ns.directory(record.parent_id)
+    assert source is not None
+    if ns.quota_count and source is not target:
+        names, space = _usage(inode)
+        ns.charge(source, -names, -space)
+        ns.charge(target, names, space)
+    ns.before_change(source)
+    ns.before_change(target)
+    ns.before_change(inode)
+    ns.capture_moved(inode)
+    source.remove(inode)
+    inode.name = record.name
+    target.add(inode)
+    source.modification_time_ms = target.modification_time_ms = record.time_ms

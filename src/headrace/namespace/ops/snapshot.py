@@ -1,0 +1,281 @@
+"""Snapshots: allow, disallow, create, delete, rename, list, compare."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from headrace.namespace import creating, refusals, snapshots
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import CURRENT, DirectoryInode, Snapshot
+from headrace.namespace.paths import SNAPSHOT_DIRECTORY, resolve
+from headrace.namespace.permissions import (
+    READ,
+    is_superuser,
+    require,
+    require_owner,
+    require_superuser,
+)
+from headrace.namespace.protos import edits_pb2
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.requests import (
+    AllowSnapshot,
+    CreateSnapshot,
+    DeleteSnapshot,
+    DisallowSnapshot,
+    GetSnapshotDiffReport,
+    GetSnapshotListing,
+    GetSnapshottableDirListing,
+    RenameSnapshot,
+)
+from headrace.namespace.status import status_of
+from headrace.namespace.values import (
+    SnapshotDiffReport,
+    SnapshotStatus,
+    SnapshottableDirectory,
+)
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+
+def _directory(ns: "Namespace", src: str, caller: Caller) -> DirectoryInode:
+    inode = resolve(ns, src, caller, write=True).inode
+    if inode is None:
+        raise refusals.file_not_found(f"Directory does not exist: {src}")
+    if not isinstance(inode, DirectoryInode):
+        raise refusals.snapshot(f"{src} is not a directory")
+    return inode
+
+
+def _snapshottable(
+    ns: "Namespace", src: str, caller: Caller
+) -> tuple[DirectoryInode, dict[str, Snapshot]]:
+    directory = _directory(ns, src, caller)
+    if directory.snapshots is None:
+        raise refusals.snapshot(f"Directory is not a snapshottable directory: {src}")
+    return directory, directory.snapshots
+
+
+# -- which directories --------------------------------------------------------------------------
+
+
+def decide_allow(
+    ns: "Namespace", request: AllowSnapshot, caller: Caller, _now_ms: int
+) -> tuple[list[Edit], None]:
+    require_superuser(ns, caller)
+    directory = _directory(ns, request.src, caller)
+    if directory.snapshots is not None:
+        return [], None
+    above = set(directory.ancestors())
+    for other in ns.snapshottable.values():
+        if other in above:
+            raise _nested(request.src, f"ancestor {other.path()}")
+        if directory in set(other.ancestors()):
+            raise _nested(request.src, f"subdirectory {other.path()}")
+    record = edits_pb2.AllowSnapshot(inode_id=directory.inode_id)
+    return [Edit(allow_snapshot=record)], None
+
+
+def _nested(src: str, other: str) -> Exception:
+    return refusals.snapshot(
+        f"Nested snapshottable directories not allowed: path={src}, the {other} is already a "
+        "snapshottable directory."
+    )
+
+
+def replay_allow(ns: "Namespace", record: edits_pb2.AllowSnapshot) -> None:
+    directory = ns.directory(record.inode_id)
+    directory.with_features().snapshots = {}
+    ns.snapshottable[directory.inode_id] = directory
+
+
+def decide_disallow(
+    ns: "Namespace", request: DisallowSnapshot, caller: Caller, _now_ms: int
+) -> tuple[list[Edit], None]:
+    require_superuser(ns, caller)
+    directory = _directory(ns, request.src, caller)
+    if directory.snapshots is None:
+        return [], None
+    if directory.snapshots:
+        raise refusals.snapshot(
+            f"The directory {request.src} has snapshot(s). Please redo the operation after "
+            "removing all the snapshots."
+        )
+    record = edits_pb2.DisallowSnapshot(inode_id=directory.inode_id)
+    return [Edit(disallow_snapshot=record)], None
+
+
+def replay_disallow(ns: "Namespace", record: edits_pb2.DisallowSnapshot) -> None:
+    directory = ns.directory(record.inode_id)
+    directory.with_features().snapshots = None
+    directory.drop_plain_features()
+    del ns.snapshottable[directory.inode_id]
+
+
+# -- snapshots ----------------------------------------------------------------------------------
+
+
+def decide_create(
+    ns: "Namespace", request: CreateSnapshot, caller: Caller, now_ms: int
+) -> tuple[list[Edit], str]:
+    directory, existing = _snapshottable(ns, request.src, caller)
+    require_owner(ns, directory, caller, request.src)
+    name = request.name or _default_name(now_ms)
+    _check_name(ns, name)
+    if name in existing:
+        raise refusals.snapshot(
+            f'Failed to add snapshot: there is already a snapshot with the same name "{name}".'
+        )
+    if len(existing) >= ns.settings.snapshots_max:
+        raise refusals.snapshot(
+            f"Failed to add snapshot: there are already {len(existing)} snapshot(s) and the "
+            f"snapshot quota is {ns.settings.snapshots_max}"
+        )
+    record = edits_pb2.CreateSnapshot(
+        inode_id=directory.inode_id,
+        snapshot_id=ns.last_snapshot_id + 1,
+        name=name,
+        time_ms=now_ms,
+    )
+    base = request.src.rstrip("/")
+    return [Edit(create_snapshot=record)], f"{base}/{SNAPSHOT_DIRECTORY}/{name}"
+
+
+def _default_name(now_ms: int) -> str:
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return moment.strftime("s%Y%m%d-%H%M%S.") + f"{now_ms % 1000:03d}"
+
+
+def _check_name(ns: "Namespace", name: str) -> None:
+    if "/" in name or ":" in name or "\x00" in name or name in ("", ".", ".."):
+        raise refusals.illegal_argument(f'Snapshot name cannot contain "/" or be special: {name}')
+    creating.check_name(ns, name, "/")
+
+
+def replay_create(ns: "Namespace", record: edits_pb2.CreateSnapshot) -> None:
+    directory = ns.directory(record.inode_id)
+    existing = directory.with_features().snapshots
+    assert existing is not None
+    snapshot = Snapshot(record.snapshot_id, record.name, record.time_ms, ns.last_inode_id + 1)
+    existing[record.name] = snapshot
+    ns.snapshots[record.snapshot_id] = snapshot
+    ns.last_snapshot_id = max(ns.last_snapshot_id, record.snapshot_id)
+
+
+def decide_delete(
+    ns: "Namespace", request: DeleteSnapshot, caller: Caller, now_ms: int
+) -> tuple[list[Edit], None]:
+    directory, existing = _snapshottable(ns, request.src, caller)
+    require_owner(ns, directory, caller, request.src)
+    snapshot = existing.get(request.name)
+    if snapshot is None:
+        raise refusals.snapshot(
+            f"Cannot delete snapshot {request.name} from path {request.src}: the snapshot does "
+            "not exist."
+        )
+    record = edits_pb2.DeleteSnapshot(
+        inode_id=directory.inode_id, snapshot_id=snapshot.snapshot_id, time_ms=now_ms
+    )
+    return [Edit(delete_snapshot=record)], None
+
+
+def replay_delete(ns: "Namespace", record: edits_pb2.DeleteSnapshot) -> None:
+    existing = ns.directory(record.inode_id).with_features().snapshots
+    assert existing is not None
+    snapshot = ns.snapshots.pop(record.snapshot_id)
+    del existing[snapshot.name]
+    snapshots.sweep(ns, record.snapshot_id)
+
+
+def decide_rename(
+    ns: "Namespace", request: RenameSnapshot, caller: Caller, now_ms: int
+) -> tuple[list[Edit], None]:
+    directory, existing = _snapshottable(ns, request.src, caller)
+    require_owner(ns, directory, caller, request.src)
+    snapshot = existing.get(request.old_name)
+    if snapshot is None:
+        raise refusals.snapshot(
+            f"The snapshot {request.old_name} does not exist for directory {request.src}"
+        )
+    if request.new_name == request.old_name:
+        return [], None
+    _check_name(ns, request.new_name)
+    if request.new_name in existing:
+        raise refusals.snapshot(
+            f"The snapshot {request.new_name} already exists for directory {request.src}"
+        )
+    record = edits_pb2.RenameSnapshot(
+        inode_id=directory.inode_id,
+        snapshot_id=snapshot.snapshot_id,
+        name=request.new_name,
+        time_ms=now_ms,
+    )
+    return [Edit(rename_snapshot=record)], None
+
+
+def replay_rename(ns: "Namespace", record: edits_pb2.RenameSnapshot) -> None:
+    features = ns.directory(record.inode_id).with_features()
+    assert features.snapshots is not None
+    old = ns.snapshots[record.snapshot_id]
+    new = old._replace(name=record.name)
+    ns.snapshots[record.snapshot_id] = new
+    features.snapshots = {
+        (record.name if s is old else name): (new if s is old else s)
+        for name, s in features.snapshots.items()
+    }
+
+
+# -- reads --------------------------------------------------------------------------------------
+
+
+def read_directories(
+    ns: "Namespace", _request: GetSnapshottableDirListing, caller: Caller, _now_ms: int
+) -> tuple[SnapshottableDirectory, ...]:
+    found = []
+    for directory in ns.snapshottable.values():
+        if not is_superuser(ns, caller) and directory.access.owner != caller.user:
+            continue
+        assert directory.snapshots is not None
+        parent = "" if directory.parent is None else directory.parent.path()
+        status = status_of(ns, directory, directory.name)
+        found.append(
+            SnapshottableDirectory(
+                status, parent, ns.settings.snapshots_max, len(directory.snapshots)
+            )
+        )
+    return tuple(sorted(found, key=lambda d: (d.parent_path, d.status.path)))
+
+
+def read_snapshots(
+    ns: "Namespace", request: GetSnapshotListing, caller: Caller, _now_ms: int
+) -> tuple[SnapshotStatus, ...]:
+    directory, existing = _snapshottable(ns, request.src, caller)
+    require(ns, directory, caller, READ, request.src)
+    found = []
+    for snapshot in existing.values():
+        state = directory.at(snapshot.snapshot_id)
+        status = status_of(ns, state, snapshot.name)
+        status = status._replace(modification_time_ms=snapshot.time_ms)
+        parent = f"{request.src.rstrip('/')}/{SNAPSHOT_DIRECTORY}"
+        found.append(SnapshotStatus(status, snapshot.snapshot_id, parent))
+    return tuple(found)
+
+
+def read_diff(
+    ns: "Namespace", request: GetSnapshotDiffReport, caller: Caller, _now_ms: int
+) -> SnapshotDiffReport:
+    directory, existing = _snapshottable(ns, request.src, caller)
+    require(ns, directory, caller, READ, request.src)
+    ids = []
+    for name in (request.from_snapshot, request.to_snapshot):
+        if not name or name == ".":
+            ids.append(CURRENT)
+        elif name in existing:
+            ids.append(existing[name].snapshot_id)
+        else:
+            raise refusals.snapshot(
+                f"Cannot find the snapshot of directory {request.src} with name {name}"
+            )
+    entries = () if ids[0] == ids[1] else snapshots.differences(ns, directory, ids[0], ids[1])
+    return SnapshotDiffReport(
+        request.src, request.from_snapshot, request.to_snapshot, tuple(entries)
+    )

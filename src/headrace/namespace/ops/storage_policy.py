@@ -1,0 +1,79 @@
+"""Storage policies, answered honestly: all blocks go to disks, so the one policy is HOT."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.datanodes import STORAGE_DISK
+from headrace.namespace.ops.attributes import existing
+from headrace.namespace.paths import resolve
+from headrace.namespace.permissions import WRITE, require
+from headrace.namespace.protos import edits_pb2
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.requests import (
+    GetEnclosingRoot,
+    GetStoragePolicy,
+    SetStoragePolicy,
+    UnsetStoragePolicy,
+)
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+
+class StoragePolicy(NamedTuple):
+    policy_id: int
+    name: str
+    storage_types: tuple[int, ...]
+    creation_fallbacks: tuple[int, ...] = ()
+    replication_fallbacks: tuple[int, ...] = ()
+
+
+HOT = StoragePolicy(7, "HOT", (STORAGE_DISK,))
+POLICIES = (HOT,)
+
+
+def decide_set(
+    ns: "Namespace", request: SetStoragePolicy, caller: Caller, _now_ms: int
+) -> tuple[list[Edit], None]:
+    policy = next((p for p in POLICIES if p.name == request.policy_name.upper()), None)
+    if policy is None:
+        raise refusals.illegal_argument(
+            f"Cannot find a block policy with the name {request.policy_name}"
+        )
+    inode = existing(ns, request.src, caller)
+    require(ns, inode, caller, WRITE, request.src)
+    record = edits_pb2.SetStoragePolicy(inode_id=inode.inode_id, policy_id=policy.policy_id)
+    return [Edit(set_storage_policy=record)], None
+
+
+def decide_unset(
+    ns: "Namespace", request: UnsetStoragePolicy, caller: Caller, _now_ms: int
+) -> tuple[list[Edit], None]:
+    inode = existing(ns, request.src, caller)
+    require(ns, inode, caller, WRITE, request.src)
+    if not inode.storage_policy:
+        return [], None
+    record = edits_pb2.SetStoragePolicy(inode_id=inode.inode_id, policy_id=0)
+    return [Edit(set_storage_policy=record)], None
+
+
+def replay(ns: "Namespace", record: edits_pb2.SetStoragePolicy) -> None:
+    inode = ns.inodes[record.inode_id]
+    ns.before_change(inode)
+    inode.with_features().storage_policy = record.policy_id
+    inode.drop_plain_features()
+
+
+def read(ns: "Namespace", request: GetStoragePolicy, caller: Caller, _now_ms: int) -> StoragePolicy:
+    if resolve(ns, request.src, caller, follow=False).inode is None:
+        raise refusals.file_not_found(f"File/Directory does not exist: {request.src}")
+    return HOT
+
+
+def read_enclosing_root(
+    ns: "Namespace", request: GetEnclosingRoot, caller: Caller, _now_ms: int
+) -> str:
+    """Where a rename from `src` may go: without encryption zones, anywhere."""
+    resolve(ns, request.src, caller)
+    return "/"

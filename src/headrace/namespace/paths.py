@@ -1,0 +1,172 @@
+"""Paths: from text to inodes, with traversal checked on the way.
+
+Owns: what a legal path is, `.snapshot` and `.reserved/.inodes`, symlinks on the way.
+Must not know: what is done with what is found.
+Spec: DFSUtil.isValidName, FSPermissionChecker.checkTraverse.
+
+Invariants: no inode behind a directory that the caller may not search is ever told of; a path
+through a symlink is never followed here: the client is told where it leads.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import CURRENT, DirectoryInode, Inode, SymlinkInode
+from headrace.namespace.permissions import is_superuser, may
+from headrace.wire.hadoop.exceptions import RemoteError
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+SNAPSHOT_DIRECTORY = ".snapshot"
+RESERVED = ".reserved"
+_EXECUTE = 1
+
+
+class Resolved(NamedTuple):
+    """Where a path leads. `chain` has the root first, and `inode` last if it is there."""
+
+    path: str
+    names: list[str]
+    chain: list[Inode]
+    inode: Inode | None
+    snapshot_id: int
+
+    @property
+    def parent(self) -> DirectoryInode | None:
+        """The directory that has or would have the last component; None: it is missing too."""
+        if len(self.chain) < len(self.names) + (self.inode is not None):
+            return None
+        index = len(self.names) - 1
+        found = self.chain[index] if 0 <= index < len(self.chain) else None
+        return found if isinstance(found, DirectoryInode) else None
+
+    @property
+    def name(self) -> str:
+        return self.names[-1] if self.names else ""
+
+    @property
+    def in_snapshot(self) -> bool:
+        return self.snapshot_id != CURRENT
+
+
+def split(path: str) -> list[str]:
+    """Components of a legal absolute path; a refusal otherwise."""
+    if path == "/":
+        return []
+    if not path.startswith("/"):
+        raise refusals.invalid_path(path)
+    names = path[1:].split("/")
+    if names[-1] == "":
+        names.pop()
+    for name in names:
+        if name in ("", ".", "..") or ":" in name or "\x00" in name:
+            raise refusals.invalid_path(path)
+    return names
+
+
+def resolve(
+    ns: "Namespace",
+    path: str,
+    caller: Caller,
+    *,
+    follow: bool = True,
+    write: bool = False,
+) -> Resolved:
+    """Walk a path. With `follow` a symlink at its end is told to the client as one on the way.
+
+    With `write` a path into a snapshot is refused.
+    """
+    names = split(path)
+    if names and names[0] == RESERVED:
+        names = _from_reserved(ns, path, names)
+    inode: Inode | None = ns.root
+    chain: list[Inode] = [ns.root]
+    snapshot_id = CURRENT
+    unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
+    last = len(names) - 1
+    index = 0
+    kept = names
+    for index, name in enumerate(names):
+        directory = chain[-1]
+        if not isinstance(directory, DirectoryInode):
+            raise _not_a_directory(directory, names, index)
+        if not unchecked and not may(ns, directory, caller, _EXECUTE):
+            raise refusals.access_denied(caller.user, "EXECUTE", directory, path)
+        if name == SNAPSHOT_DIRECTORY and directory.snapshots is not None:
+            return _resolve_snapshot(ns, path, caller, names, index, chain, write)
+        inode = directory.children.get(name)
+        if inode is None:
+            return Resolved(path, kept, chain, None, snapshot_id)
+        chain.append(inode)
+        if isinstance(inode, SymlinkInode) and (follow or index < last):
+            raise refusals.unresolved_path(inode, names, index)
+    return Resolved(path, kept, chain, inode, snapshot_id)
+
+
+def _resolve_snapshot(
+    ns: "Namespace",
+    path: str,
+    caller: Caller,
+    names: list[str],
+    index: int,
+    chain: list[Inode],
+    write: bool,
+) -> Resolved:
+    """`…/.snapshot/NAME/…`: what was there then. `chain` goes on with frozen inodes."""
+    root = chain[-1]
+    assert isinstance(root, DirectoryInode)
+    assert root.snapshots is not None
+    if write:
+        raise refusals.snapshot_is_read_only()
+    if index == len(names) - 1:
+        return Resolved(path, names, chain, None, CURRENT)
+    snapshot = root.snapshots.get(names[index + 1])
+    if snapshot is None:
+        return Resolved(path, names, chain, None, CURRENT)
+    unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
+    inode: Inode = root.at(snapshot.snapshot_id)
+    chain = [*chain[:-1], inode]
+    for position in range(index + 2, len(names)):
+        if not isinstance(inode, DirectoryInode):
+            raise _not_a_directory(inode, names, position)
+        if not unchecked and not may(ns, inode, caller, _EXECUTE):
+            raise refusals.access_denied(caller.user, "EXECUTE", inode, path)
+        child = inode.children.get(names[position])
+        if child is None:
+            return Resolved(path, names, chain, None, snapshot.snapshot_id)
+        inode = child.at(snapshot.snapshot_id)
+        chain.append(inode)
+        if isinstance(inode, SymlinkInode):
+            raise refusals.unresolved_path(inode, names, position)
+    return Resolved(path, names, chain, inode, snapshot.snapshot_id)
+
+
+def snapshot_root(ns: "Namespace", path: str, caller: Caller) -> DirectoryInode | None:
+    """The snapshottable directory if the path is its `.snapshot` folder."""
+    if not path.endswith("/" + SNAPSHOT_DIRECTORY):
+        return None
+    above = resolve(ns, path[: -len(SNAPSHOT_DIRECTORY) - 1] or "/", caller).inode
+    if isinstance(above, DirectoryInode) and above.snapshots is not None:
+        return above
+    return None
+
+
+def _from_reserved(ns: "Namespace", path: str, names: list[str]) -> list[str]:
+    """`/.reserved/.inodes/ID/…` names an inode by its number; `/.reserved/raw/…` a path."""
+    if len(names) >= 3 and names[1] == ".inodes" and names[2].isdigit():
+        inode = ns.inodes.get(int(names[2]))
+        if inode is None:
+            raise refusals.file_not_found(f"File for given inode path does not exist: {path}")
+        base = inode.path()
+        return [*([] if base == "/" else base[1:].split("/")), *names[3:]]
+    if len(names) >= 2 and names[1] == "raw":
+        return names[2:]
+    return names
+
+
+def _not_a_directory(inode: Inode, names: list[str], index: int) -> RemoteError:
+    if isinstance(inode, SymlinkInode):
+        return refusals.unresolved_path(inode, names, index - 1)
+    return refusals.parent_not_directory("/" + "/".join(names[:index]) + " (is not a directory)")

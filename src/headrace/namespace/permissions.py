@@ -1,0 +1,127 @@
+"""Permissions: POSIX bits and ACLs, superuser and supergroup, the sticky bit.
+
+Owns: the verdict on one inode, and the refusals of an operation on a resolved path.
+Spec: HDFS's permissions guide, FSPermissionChecker.
+
+Invariants: the superuser is never refused; an ACL's named entries and the group are limited by
+its mask (which is the group part of the mode when there is an ACL).
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import DirectoryInode, Inode
+from headrace.namespace.values import AclEntry
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+    from headrace.namespace.paths import Resolved
+
+READ, WRITE, EXECUTE = 4, 2, 1
+STICKY = 0o1000
+_ACTIONS = {
+    0: "NONE",
+    1: "EXECUTE",
+    2: "WRITE",
+    3: "WRITE_EXECUTE",
+    4: "READ",
+    5: "READ_EXECUTE",
+    6: "READ_WRITE",
+    7: "ALL",
+}
+ACL_USER, ACL_GROUP, ACL_MASK, ACL_OTHER = 0, 1, 2, 3
+ACCESS_SCOPE, DEFAULT_SCOPE = 0, 1
+
+
+def is_superuser(ns: "Namespace", caller: Caller) -> bool:
+    settings = ns.settings
+    return caller.user == settings.superuser or settings.supergroup in caller.groups
+
+
+def may(ns: "Namespace", inode: Inode, caller: Caller, wanted: int) -> bool:
+    if not ns.settings.permissions_enabled or is_superuser(ns, caller):
+        return True
+    owner, group, mode = inode.access
+    if caller.user == owner:
+        return (mode >> 6) & wanted == wanted
+    if inode.acl:
+        return _acl_allows(inode.acl, group, mode, caller, wanted)
+    if group in caller.groups:
+        return (mode >> 3) & wanted == wanted
+    return mode & wanted == wanted
+
+
+def _acl_allows(
+    acl: tuple[AclEntry, ...], group: str, mode: int, caller: Caller, wanted: int
+) -> bool:
+    """`acl` has the named entries and the group's own; the mask is in the mode's group bits."""
+    mask = (mode >> 3) & 7
+    entries = [entry for entry in acl if entry.scope == ACCESS_SCOPE]
+    if not entries:
+        bits = mask if group in caller.groups else mode & 7
+        return bits & wanted == wanted
+    for entry in entries:
+        if entry.type == ACL_USER and entry.name == caller.user:
+            return entry.permission & mask & wanted == wanted
+    is_member = False
+    for entry in entries:
+        if entry.type == ACL_GROUP and (entry.name or group) in caller.groups:
+            is_member = True
+            if entry.permission & mask & wanted == wanted:
+                return True
+    return not is_member and mode & wanted == wanted
+
+
+def require(ns: "Namespace", inode: Inode, caller: Caller, wanted: int, path: str) -> None:
+    if not may(ns, inode, caller, wanted):
+        raise refusals.access_denied(caller.user, _ACTIONS[wanted], inode, path)
+
+
+def require_superuser(ns: "Namespace", caller: Caller) -> None:
+    if ns.settings.permissions_enabled and not is_superuser(ns, caller):
+        raise refusals.superuser_required(caller.user)
+
+
+def require_owner(ns: "Namespace", inode: Inode, caller: Caller, path: str) -> None:
+    if not ns.settings.permissions_enabled or is_superuser(ns, caller):
+        return
+    if inode.access.owner != caller.user:
+        raise refusals.not_owner(caller.user, inode, path)
+
+
+def require_parent_write(ns: "Namespace", resolved: "Resolved", caller: Caller) -> None:
+    """To make or remove a name: write on the nearest directory that is there."""
+    require(ns, nearest_directory(resolved), caller, WRITE, resolved.path)
+
+
+def nearest_directory(resolved: "Resolved") -> Inode:
+    """The parent of what is asked, or the nearest ancestor that exists."""
+    chain = resolved.chain
+    return chain[-2] if resolved.inode is not None and len(chain) > 1 else chain[-1]
+
+
+def require_sticky(
+    ns: "Namespace", parent: DirectoryInode, inode: Inode, caller: Caller, path: str
+) -> None:
+    """In a sticky directory only owners remove or rename."""
+    if not parent.access.mode & STICKY or not ns.settings.permissions_enabled:
+        return
+    if is_superuser(ns, caller) or caller.user in (parent.access.owner, inode.access.owner):
+        return
+    raise refusals.sticky(caller.user, parent, inode, path)
+
+
+def require_subtree(ns: "Namespace", top: Inode, caller: Caller, wanted: int) -> None:
+    """To delete a tree: every directory in it that has something must allow it."""
+    if not ns.settings.permissions_enabled or is_superuser(ns, caller):
+        return
+    stack = [top]
+    while stack:
+        inode = stack.pop()
+        if isinstance(inode, DirectoryInode) and inode.children:
+            require(ns, inode, caller, wanted, inode.path())
+            for child in inode.children.values():
+                require_sticky(ns, inode, child, caller, child.path())
+                if isinstance(child, DirectoryInode):
+                    stack.append(child)

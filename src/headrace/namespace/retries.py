@@ -1,0 +1,61 @@
+"""The retry cache's entries: how a request is recognised and answered a second time."""
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.namespace import refusals
+from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import FileInode
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.requests import Append, Create, CreateSnapshot, Delete, Rename, Truncate
+from headrace.namespace.status import located, status_of
+from headrace.namespace.values import FileStatus, LastBlockWithStatus
+
+if TYPE_CHECKING:
+    from headrace.namespace.filesystem import Namespace
+
+_PATH_CHARS_MAX = 512
+
+
+def fingerprint(request: Any) -> str:
+    """Enough to tell a retry from another request under the same ids."""
+    first = str(request[0])[:_PATH_CHARS_MAX]
+    return f"{type(request).__name__} {first}"
+
+
+def stamp(record: Edit, caller: Caller, request: Any, result: Any, now_ms: int) -> None:
+    record.client_id = caller.client_id
+    record.call_id = caller.call_id
+    record.request = fingerprint(request)
+    record.time_ms = now_ms
+    record.result = _encode(result)
+
+
+def _encode(result: Any) -> bytes:
+    if isinstance(result, FileStatus):
+        return b"%d" % result.inode_id
+    if isinstance(result, LastBlockWithStatus):
+        return b"%d" % result.status.inode_id
+    if isinstance(result, bool):
+        return b"\x01" if result else b"\x00"
+    if isinstance(result, str):
+        return result.encode()
+    return b""
+
+
+def answer_again(ns: "Namespace", request: Any, result: bytes) -> Any:
+    if isinstance(request, Create | Append):
+        file = ns.inodes.get(int(result))
+        if not isinstance(file, FileInode):
+            raise refusals.does_not_exist(request.src)
+        if isinstance(request, Create):
+            return status_of(ns, file)
+        last = file.last_block
+        if last is None or last.uc is None:
+            return LastBlockWithStatus(None, status_of(ns, file))
+        offset = file.length - last.num_bytes
+        return LastBlockWithStatus(located(ns, last, offset), status_of(ns, file))
+    if isinstance(request, Rename | Delete | Truncate):
+        return result == b"\x01"
+    if isinstance(request, CreateSnapshot):
+        return result.decode()
+    return None

@@ -1,0 +1,42 @@
+"""All that the NameNode's RPC port serves."""
+
+from collections.abc import Callable
+
+from headrace.namespace.namenode import NameNode
+from headrace.namespace.rpc.batched_listing import batched_listing_handlers
+from headrace.namespace.rpc.client_access import ACCESS
+from headrace.namespace.rpc.client_admin import AdminCalls
+from headrace.namespace.rpc.client_files import FILES, lease_handlers
+from headrace.namespace.rpc.client_reads import READS
+from headrace.namespace.rpc.client_service import service_handlers
+from headrace.namespace.rpc.client_snapshots import SNAPSHOTS
+from headrace.namespace.rpc.client_tree import FILE_SETS, TREE
+from headrace.namespace.rpc.datanode import DatanodeCalls
+from headrace.namespace.rpc.ha_service import ha_service_handlers
+from headrace.namespace.rpc.namenode_protocol import NamenodeCalls
+from headrace.namespace.rpc.refresh import serve_refreshes
+from headrace.namespace.rpc.translation import Callers, Groups, handlers
+from headrace.wire.hadoop import rpc_protocols as protocols
+from headrace.wire.hadoop.rpc_session import RpcEndpoint
+
+
+def namenode_endpoint(
+    namenode: NameNode,
+    groups: Groups,
+    on_handler_failure: Callable[[str, BaseException], None],
+) -> RpcEndpoint:
+    endpoint = RpcEndpoint(on_handler_failure)
+    callers = Callers(groups)
+    client = service_handlers(namenode)
+    client |= lease_handlers(namenode)
+    client |= batched_listing_handlers(namenode, callers)
+    client |= AdminCalls(namenode, callers).handlers()
+    for table in (TREE, FILES, READS, ACCESS, SNAPSHOTS):
+        client |= handlers(namenode, callers, table)
+    endpoint.serve(protocols.CLIENT_NAMENODE, client)
+    endpoint.serve(protocols.FILE_SET, handlers(namenode, callers, FILE_SETS))
+    endpoint.serve(protocols.DATANODE, DatanodeCalls(namenode).handlers())
+    endpoint.serve(protocols.NAMENODE, NamenodeCalls(namenode, callers).handlers())
+    endpoint.serve(protocols.HA_SERVICE, ha_service_handlers())
+    serve_refreshes(endpoint, groups)
+    return endpoint

@@ -1,0 +1,77 @@
+"""The small protocols of `hdfs dfsadmin -refresh…`, of `hdfs groups` and of protocol versions.
+
+Groups are read from the system at every look, service ACLs, proxy users and the call queue do
+not exist: there is nothing to reload, and saying so is done by saying yes.
+"""
+
+from typing import Any
+
+from headrace.namespace.rpc.translation import Groups
+from headrace.wire.hadoop import rpc_protocols as protocols
+from headrace.wire.hadoop.exceptions import ILLEGAL_ARGUMENT, RemoteError
+from headrace.wire.hadoop.protos import generic_refresh_pb2 as generic
+from headrace.wire.hadoop.protos import get_user_mappings_pb2 as mappings
+from headrace.wire.hadoop.protos import protocol_info_pb2 as info
+from headrace.wire.hadoop.protos import reconfiguration_pb2 as reconfiguration
+from headrace.wire.hadoop.protos import refresh_authorization_policy_pb2 as policy
+from headrace.wire.hadoop.protos import refresh_call_queue_pb2 as queue
+from headrace.wire.hadoop.protos import refresh_user_mappings_pb2 as users
+from headrace.wire.hadoop.rpc_session import RpcCall, RpcEndpoint
+
+_PROTOBUF_KIND = "RPC_PROTOCOL_BUFFER"
+
+
+def serve_refreshes(endpoint: RpcEndpoint, groups: Groups) -> None:
+    endpoint.serve(
+        protocols.REFRESH_USER_MAPPINGS,
+        {
+            "refreshUserToGroupsMappings": lambda _, __: (
+                users.RefreshUserToGroupsMappingsResponseProto()
+            ),
+            "refreshSuperUserGroupsConfiguration": lambda _, __: (
+                users.RefreshSuperUserGroupsConfigurationResponseProto()
+            ),
+        },
+    )
+    endpoint.serve(
+        protocols.REFRESH_AUTHORIZATION_POLICY,
+        {"refreshServiceAcl": lambda _, __: policy.RefreshServiceAclResponseProto()},
+    )
+    endpoint.serve(
+        protocols.REFRESH_CALL_QUEUE,
+        {"refreshCallQueue": lambda _, __: queue.RefreshCallQueueResponseProto()},
+    )
+    endpoint.serve(protocols.GENERIC_REFRESH, {"refresh": _refuse_refresh})
+    endpoint.serve(
+        protocols.RECONFIGURATION,
+        {
+            "listReconfigurableProperties": lambda _, __: (
+                reconfiguration.ListReconfigurablePropertiesResponseProto()
+            ),
+        },
+    )
+    endpoint.serve(
+        protocols.GET_USER_MAPPINGS,
+        {
+            "getGroupsForUser": lambda request, _: mappings.GetGroupsForUserResponseProto(
+                groups=groups(request.user)
+            )
+        },
+    )
+    endpoint.serve(
+        protocols.PROTOCOL_INFO,
+        {"getProtocolVersions": lambda request, _: _versions(endpoint, request.protocol)},
+    )
+
+
+def _refuse_refresh(request: Any, _: RpcCall) -> generic.GenericRefreshResponseCollectionProto:
+    raise RemoteError(ILLEGAL_ARGUMENT, f"Identifier {request.identifier} does not exist")
+
+
+def _versions(endpoint: RpcEndpoint, protocol: str) -> info.GetProtocolVersionsResponseProto:
+    version = endpoint.versions.get(protocol)
+    if version is None:
+        return info.GetProtocolVersionsResponseProto()
+    return info.GetProtocolVersionsResponseProto(
+        protocolVersions=[info.ProtocolVersionProto(rpcKind=_PROTOBUF_KIND, versions=[version])]
+    )

@@ -1,0 +1,59 @@
+"""How a method of a protocol becomes a request of the namespace, and its result an answer.
+
+Owns: the shape of the tables in this package, and who a caller is.
+Must not know: any method.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
+
+from headrace.base.promise import Promise
+from headrace.namespace.caller import Caller
+from headrace.namespace.namenode import NameNode
+from headrace.namespace.rpc.asking import ask
+from headrace.wire.hadoop.rpc_session import Handler, RpcCall
+
+Groups = Callable[[str], tuple[str, ...]]
+"""The groups of a user."""
+
+
+class Translation(NamedTuple):
+    """How a method's message becomes a request, and the result its response."""
+
+    request: Callable[[Any], Any]
+    response: Callable[[Any], Message]
+
+
+class Callers:
+    """Makes callers of calls; a proxy user acts as the user he names."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def of(self, call: RpcCall) -> Caller:
+        return Caller(
+            call.user, self._groups(call.user), call.client_id, call.call_id, call.address
+        )
+
+
+def handlers(
+    namenode: NameNode, callers: Callers, translations: Mapping[str, Translation]
+) -> dict[str, Handler]:
+    return {
+        name: _handler(namenode, callers, translation) for name, translation in translations.items()
+    }
+
+
+def _handler(namenode: NameNode, callers: Callers, translation: Translation) -> Handler:
+    request_of, response_of = translation
+    caller_of = callers.of
+
+    def handle(message: Any, call: RpcCall) -> Message | Promise[Any]:
+        answer = ask(namenode, request_of(message), caller_of(call))
+        if answer.settled and answer.error is None:
+            return response_of(answer.value())  # most reads: no second promise
+        return answer.map(response_of)
+
+    return handle

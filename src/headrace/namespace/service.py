@@ -1,0 +1,212 @@
+"""The state, its journal and the retry cache: how a request is decided, made durable, answered.
+
+Owns: `execute` and `read`, the load at start, and work that is done in slices between requests.
+Must not know: what the requests mean, DataNodes' conversations (`datanode_side`, `writer_side`).
+
+Story of an at-most-once request (D9): its first record carries client id, call id and enough to
+answer again. A retry that comes while the first is under way gets the same promise; one that
+comes later, after a restart even, finds the entry that replay put into the cache.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from headrace.base.clock import Clock, Timers
+from headrace.base.events import EventLog
+from headrace.base.promise import Promise
+from headrace.base.randomness import Random
+from headrace.namespace import refusals, retries
+from headrace.namespace.block_map import BlockMap
+from headrace.namespace.blocks import BlockInfo
+from headrace.namespace.caller import Caller
+from headrace.namespace.datanodes import DatanodeTable
+from headrace.namespace.filesystem import Namespace
+from headrace.namespace.journal import Journal
+from headrace.namespace.ops import format_namespace
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.requests import AT_MOST_ONCE
+from headrace.namespace.safemode import SafeMode
+from headrace.namespace.slices import Slices
+
+R = TypeVar("R")
+Decide = Callable[[Namespace, Any, Caller, int], tuple[list[Edit], R]]
+Read = Callable[[Namespace, Any, Caller, int], R]
+_FREED_AT_ONCE_MAX = 1_000
+MakeJournal = Callable[[Namespace, Callable[[int], None]], Journal]
+
+
+class NamespaceService:
+    def __init__(
+        self,
+        ns: Namespace,
+        make_journal: MakeJournal,
+        *,
+        clock: Clock,
+        timers: Timers,
+        random: Random,
+        events: EventLog,
+    ) -> None:
+        """`ns` may come from a checkpoint; `make_journal(ns, on_committed)` binds its log."""
+        self.ns = ns
+        self.settings = ns.settings
+        self.clock = clock
+        self.timers = timers
+        self.random = random
+        self.events = events
+        self.datanodes = DatanodeTable()
+        self.safe_mode = SafeMode(ns.settings)
+        self.blocks = BlockMap(ns, self.datanodes, self.safe_mode, random)
+        self.journal = make_journal(ns, self._on_committed)
+        self._committed = 0
+        self._in_flight: dict[tuple[bytes, int], tuple[Any, Promise[Any]]] = {}
+        self._block_slices = Slices(timers, self.drain)
+        self.read_slices = Slices(timers, lambda: None)
+        """For reads of large trees."""
+        self.report_count = 0
+        """Incremental reports so far: tells whether one came meanwhile."""
+        self._waiting: dict[int, list[Callable[[], None]]] = {}
+        """By inode id: who waits until a DataNode reports a block of that file."""
+
+    # -- start -------------------------------------------------------------------------------
+
+    def load(self, *, cluster_id: str = "", address: str = "127.0.0.1") -> Promise[bool]:
+        """Replay what is behind the checkpoint; format an empty namespace (True)."""
+        self.journal.load()
+        ns = self.ns
+        ns.freed.clear()
+        ns.completed.clear()
+        ns.reopened.clear()
+        ns.to_review.clear()
+        ns.locate = self.blocks.locate
+        self._committed = ns.sequence
+        self.safe_mode.begin(sum(1 for block in ns.blocks.values() if block.uc is None))
+        now_ms = self.clock.now_ms()
+        return self.journal.submit(
+            lambda state: format_namespace.decide(state, cluster_id, address, self.random, now_ms)
+        )
+
+    # -- requests ----------------------------------------------------------------------------
+
+    def execute(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
+        """Decide a change. Refusals come as the promise's error."""
+        if self.safe_mode.is_on:
+            return rejected(self._safe_mode_refusal(request))
+        if type(request) not in AT_MOST_ONCE or not caller.client_id:
+            return self._submit(decide, request, caller)
+        return self._execute_once(decide, request, caller)
+
+    def _execute_once(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
+        key = (caller.client_id, caller.call_id)
+        under_way = self._in_flight.get(key)
+        if under_way is not None and under_way[0] == request:
+            return under_way[1]
+        entry = self.ns.retry_cache.get(key)
+        if entry is not None and entry.request == retries.fingerprint(request):
+            ns = self.ns
+            return self.journal.submit(
+                lambda _state: ([], retries.answer_again(ns, request, entry.result))
+            )
+
+        def decide_once(
+            ns: Namespace, asked: Any, who: Caller, now_ms: int
+        ) -> tuple[list[Edit], R]:
+            records, result = decide(ns, asked, who, now_ms)
+            if records:
+                retries.stamp(records[0], who, asked, result, now_ms)
+            return records, result
+
+        promise = self._submit(decide_once, request, caller)
+        if not promise.settled:
+            self._in_flight[key] = (request, promise)
+            promise.then(lambda _: self._in_flight.pop(key, None) and None)
+        return promise
+
+    def _submit(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
+        now_ms = self.clock.now_ms()
+        promise = self.journal.submit(lambda ns: decide(ns, request, caller, now_ms))
+        self.drain()
+        return promise
+
+    def read(self, read: Read[R], request: Any, caller: Caller) -> Promise[R]:
+        """An answer leaves when the high watermark covers what it saw."""
+        now_ms = self.clock.now_ms()
+        return self.journal.submit(lambda ns: ((), read(ns, request, caller, now_ms)))
+
+    def _safe_mode_refusal(self, request: Any) -> BaseException:
+        verb = type(request).__name__
+        where = getattr(request, "src", "") or getattr(request, "target", "")
+        tip = self.safe_mode.tip(len(self.datanodes.live()))
+        return refusals.safe_mode(f"Cannot {verb} {where}. Name node is in safe mode.\n{tip}")
+
+    # -- what replay left to do --------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Soft state follows the journalled one."""
+        ns = self.ns
+        if ns.reopened:
+            for block in ns.reopened:
+                self.blocks.reopened(block)
+            ns.reopened.clear()
+        if ns.completed:
+            completed, ns.completed = ns.completed, []
+            now_ms = self.clock.monotonic_ms()
+            for block, expected, stale in completed:
+                self.blocks.completed(block, expected, now_ms)
+                for storage, replica in stale:
+                    if storage.datanode.is_alive:
+                        self.blocks.mark_corrupt(
+                            block, storage, "GENSTAMP_MISMATCH", replica.generation_stamp
+                        )
+            for block, _, _ in completed:
+                if block.file is not None:
+                    self.wake(block.file.inode_id)
+        if ns.to_review:
+            for file in ns.to_review:
+                for block in file.blocks:
+                    self.blocks.review(block)
+            ns.to_review.clear()
+
+    def wake(self, inode_id: int) -> None:
+        for callback in self._waiting.pop(inode_id, ()):
+            callback()
+
+    def wait_for_report(self, inode_id: int, callback: Callable[[], None]) -> None:
+        self._waiting.setdefault(inode_id, []).append(callback)
+
+    def stop_waiting(self, inode_id: int, callback: Callable[[], None]) -> None:
+        waiting = self._waiting.get(inode_id)
+        if waiting is not None and callback in waiting:
+            waiting.remove(callback)
+            if not waiting:
+                del self._waiting[inode_id]
+
+    def _on_committed(self, record_count: int) -> None:
+        """Replicas may go only when the deletion of their block is durable."""
+        self._committed += record_count
+        freed = self.ns.freed
+        if not freed or freed[0].sequence > self._committed:
+            return
+        count = sum(1 for entry in freed if entry.sequence <= self._committed)
+        gone = [entry.block for entry in freed[:count]]
+        del freed[:count]
+        if count <= _FREED_AT_ONCE_MAX:
+            for block in gone:
+                self.blocks.block_freed(block)
+        else:
+            self.in_slices(self._freeing(gone))
+
+    def _freeing(self, gone: list[BlockInfo]) -> Generator[None, None, None]:
+        for index, block in enumerate(gone):
+            if index % _FREED_AT_ONCE_MAX == _FREED_AT_ONCE_MAX - 1:
+                yield
+            self.blocks.block_freed(block)
+
+    def in_slices(self, steps: Generator[None, None, None]) -> Promise[None]:
+        """Work on blocks that takes long, between requests."""
+        return self._block_slices.add(steps)
+
+
+def rejected(error: BaseException) -> Promise[Any]:
+    promise: Promise[Any] = Promise()
+    promise.reject(error)
+    return promise

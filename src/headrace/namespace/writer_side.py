@@ -1,0 +1,430 @@
+"""What writers and readers ask that needs DataNodes: blocks, pipelines, leases, locations.
+
+Owns: the conversation with one writer of one file, leases' limits, and block recovery's start.
+Must not know: RPC messages.
+
+A writer that ends a block usually asks before the DataNodes' reports are in. HDFS says "not yet"
+and the client sleeps; here the answer waits for the report, up to `complete_wait_ms`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from headrace.base.promise import Promise
+from headrace.namespace import recovery, refusals, requests
+from headrace.namespace.blocks import BlockInfo, UcState
+from headrace.namespace.caller import Caller
+from headrace.namespace.datanode_side import DatanodeSide
+from headrace.namespace.datanodes import BlockName, RecoveringBlock, StorageInfo
+from headrace.namespace.filesystem import Namespace
+from headrace.namespace.inodes import FileInode
+from headrace.namespace.leases import NN_RECOVERY
+from headrace.namespace.ops import (
+    add_block,
+    append,
+    complete,
+    get_block_locations,
+    update_pipeline,
+)
+from headrace.namespace.paths import resolve
+from headrace.namespace.permissions import WRITE, require
+from headrace.namespace.placement import choose_targets, sort_for_reader
+from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.service import Decide, rejected
+from headrace.namespace.values import (
+    ExtendedBlock,
+    LastBlockWithStatus,
+    LocatedBlock,
+    LocatedBlocks,
+)
+from headrace.namespace.writing import open_file
+from headrace.wire.hadoop import exceptions
+from headrace.wire.hadoop.exceptions import RemoteError
+
+R = TypeVar("R")
+
+
+class WriterSide(DatanodeSide):
+    def start(self) -> None:
+        super().start()
+        self._lease_round()
+
+    # -- opening -----------------------------------------------------------------------------
+
+    def execute(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
+        """As everywhere; but a file whose writer has gone silent is recovered."""
+        promise = super().execute(decide, request, caller)
+        if not isinstance(request, requests.Create | requests.Append | requests.Truncate):
+            return promise
+        if _is_held_by_another(promise.error):
+            try:
+                self._recover_if_silent(request.src, request.client_name, caller)
+            except RemoteError as error:
+                return rejected(error)
+            promise = super().execute(decide, request, caller)
+        self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
+        if isinstance(request, requests.Truncate) and promise.error is None:
+            self._begin_cut(request.src, caller)
+        return promise
+
+    def append(self, request: requests.Append, caller: Caller) -> Promise[LastBlockWithStatus]:
+        return self.execute(append.decide, request, caller)
+
+    def _begin_cut(self, src: str, caller: Caller) -> None:
+        """A truncation inside a block is a recovery of it, begun at once."""
+        file = resolve(self.ns, src, caller).inode
+        block = file.last_block if isinstance(file, FileInode) else None
+        if block is not None and block.uc is not None and block.uc.truncate_length >= 0:
+            self.begin_recovery(block, block.uc.recovery_id)
+
+    def _recover_if_silent(self, src: str, holder: str, caller: Caller) -> None:
+        try:
+            file = resolve(self.ns, src, caller).inode
+        except RemoteError:
+            return
+        if not isinstance(file, FileInode) or file.writer is None or self.safe_mode.is_on:
+            return
+        current = file.writer.client_name
+        now_ms = self.clock.monotonic_ms()
+        if current == holder or not self._is_soft_expired(current, now_ms):
+            return
+        if not self.release_lease(file):
+            raise refusals.recovery_in_progress(
+                f"Failed to open {src} for {holder} on {caller.address} because lease recovery "
+                f"is in progress. Try again later. Current lease holder: {current}"
+            )
+
+    def _is_soft_expired(self, holder: str, now_ms: int) -> bool:
+        return self.ns.leases.age_ms(holder, now_ms) > self.settings.lease_soft_limit_ms
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def add_block(self, request: requests.AddBlock, caller: Caller) -> Promise[LocatedBlock]:
+        chosen: list[tuple[StorageInfo, ...]] = []
+
+        def choose(file: FileInode) -> tuple[StorageInfo, ...]:
+            targets = self._targets(file, request, caller)
+            chosen.append(targets)
+            return targets
+
+        def decide(
+            ns: Namespace, asked: requests.AddBlock, who: Caller, _now_ms: int
+        ) -> tuple[list[Edit], LocatedBlock]:
+            return add_block.decide(ns, asked, who, choose)
+
+        def attempt() -> Promise[LocatedBlock]:
+            chosen.clear()
+            promise = self.execute(decide, request, caller)
+            if chosen and promise.error is None:
+                self._expect(request, caller, chosen[0])
+            return promise
+
+        def is_final(promise: Promise[LocatedBlock]) -> bool:
+            error = promise.error
+            return not (
+                isinstance(error, RemoteError) and error.class_name == exceptions.NOT_REPLICATED_YET
+            )
+
+        file_id = request.file_id or self._file_id(request.src, caller)
+        return self._until_reported(file_id, attempt, is_final)
+
+    def _file_id(self, src: str, caller: Caller) -> int:
+        """For clients that do not tell it; 0: no such file, which the attempt will say."""
+        try:
+            inode = resolve(self.ns, src, caller).inode
+        except RemoteError:
+            return 0
+        return 0 if inode is None else inode.inode_id
+
+    def _expect(
+        self, request: requests.AddBlock, caller: Caller, targets: tuple[StorageInfo, ...]
+    ) -> None:
+        file = open_file(self.ns, request.src, request.file_id, request.client_name, caller)
+        last = file.last_block
+        if last is not None and last.uc is not None and not last.uc.expected:
+            last.uc.expected = targets
+
+    def _targets(
+        self, file: FileInode, request: requests.AddBlock, caller: Caller
+    ) -> tuple[StorageInfo, ...]:
+        targets = choose_targets(
+            self.datanodes,
+            self.random,
+            file.replication,
+            file.block_size,
+            writer="" if request.ignore_locality else caller.address,
+            excluded=request.excluded,
+            favored=request.favored,
+        )
+        if len(targets) < self.settings.replication_min:
+            live = len(self.datanodes.live())
+            excluded = (
+                f"{len(request.excluded)} node(s) are" if request.excluded else "no node(s) are"
+            )
+            raise refusals.io(
+                f"File {file.path()} could only be written to {len(targets)} of the "
+                f"{self.settings.replication_min} minReplication nodes. There are {live} "
+                f"datanode(s) running and {excluded} excluded in this operation."
+            )
+        return targets
+
+    def complete(self, request: requests.Complete, caller: Caller) -> Promise[bool]:
+        def attempt() -> Promise[bool]:
+            return self.execute(complete.decide, request, caller)
+
+        def is_final(promise: Promise[bool]) -> bool:
+            return promise.error is not None or promise.value()
+
+        file_id = request.file_id or self._file_id(request.src, caller)
+        return self._until_reported(file_id, attempt, is_final)
+
+    def _until_reported(
+        self,
+        inode_id: int,
+        attempt: Callable[[], Promise[R]],
+        is_final: Callable[[Promise[R]], bool],
+    ) -> Promise[R]:
+        """Try; where only a report is missing, try again when one comes or time is over."""
+        outcome: Promise[R] = Promise()
+        deadline_ms = self.clock.monotonic_ms() + self.settings.complete_wait_ms
+
+        def run() -> None:
+            generation = self.report_count
+            attempt().then(lambda promise: on_answer(promise, generation))
+
+        def on_answer(promise: Promise[R], generation: int) -> None:
+            left_ms = deadline_ms - self.clock.monotonic_ms()
+            if is_final(promise) or left_ms <= 0 or inode_id not in self.ns.inodes:
+                settle(promise)
+            elif generation != self.report_count:
+                # A report came while the answer waited for the disk.
+                run()
+            else:
+                wait(left_ms)
+
+        def wait(left_ms: int) -> None:
+            def again() -> None:
+                timer.cancel()
+                self.stop_waiting(inode_id, again)
+                run()
+
+            timer = self.timers.call_later(left_ms, again)
+            self.wait_for_report(inode_id, again)
+
+        def settle(promise: Promise[R]) -> None:
+            if promise.error is not None:
+                outcome.reject(promise.error)
+            else:
+                outcome.resolve(promise.value())
+
+        run()
+        return outcome
+
+    def get_additional_datanode(
+        self, request: requests.GetAdditionalDatanode, caller: Caller
+    ) -> Promise[LocatedBlock]:
+        """More nodes for a pipeline that lost some."""
+
+        def read(
+            ns: Namespace, asked: requests.GetAdditionalDatanode, who: Caller, _now_ms: int
+        ) -> LocatedBlock:
+            file = open_file(ns, asked.src, asked.file_id, asked.client_name, who)
+            existing = self.storages(asked.existing)
+            targets = choose_targets(
+                self.datanodes,
+                self.random,
+                asked.additional_count,
+                file.block_size,
+                existing=existing,
+                excluded=asked.excluded,
+            )
+            return LocatedBlock(asked.block, 0, (*existing, *targets))
+
+        return self.read(read, request, caller)
+
+    def storages(self, named: Sequence[tuple[str, str]]) -> tuple[StorageInfo, ...]:
+        """By (DataNode UUID, storage id); those unknown are left out."""
+        found: list[StorageInfo] = []
+        for uuid, storage_id in named:
+            node = self.datanodes.get(uuid)
+            if node is None:
+                continue
+            storage = node.storages.get(storage_id)
+            if storage is None and node.storages:
+                storage = next(iter(node.storages.values()))
+            if storage is not None:
+                found.append(storage)
+        return tuple(found)
+
+    def update_block_for_pipeline(
+        self, request: requests.UpdateBlockForPipeline, caller: Caller
+    ) -> Promise[LocatedBlock]:
+        return self.execute(update_pipeline.decide_stamp, request, caller)
+
+    def update_pipeline(self, request: requests.UpdatePipeline, caller: Caller) -> Promise[None]:
+        promise = self.execute(update_pipeline.decide, request, caller)
+        block = self.ns.blocks.get(request.new_block.block_id)
+        if promise.error is None and block is not None and block.uc is not None:
+            named = list(zip(request.new_nodes, request.storage_ids, strict=False))
+            block.uc.expected = self.storages(named)
+        return promise
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def get_block_locations(
+        self, request: requests.GetBlockLocations, caller: Caller
+    ) -> Promise[LocatedBlocks]:
+        may_write = not self.safe_mode.is_on
+        now_ms = self.clock.now_ms()
+
+        def decide(ns: Namespace) -> tuple[list[Edit], LocatedBlocks]:
+            records, answer = get_block_locations.decide(
+                ns, request, caller, now_ms, may_write=may_write
+            )
+            return records, self.sorted_for(answer, caller)
+
+        return self.journal.submit(decide)
+
+    def sorted_for(self, answer: LocatedBlocks, caller: Caller) -> LocatedBlocks:
+        def ordered(block: LocatedBlock) -> LocatedBlock:
+            storages = sort_for_reader(block.locations, caller.address, self.random)
+            return block._replace(locations=storages)
+
+        last = answer.last_block
+        return answer._replace(
+            blocks=tuple(ordered(block) for block in answer.blocks),
+            last_block=None if last is None else ordered(last),
+        )
+
+    # -- leases ------------------------------------------------------------------------------
+
+    def renew_lease(self, client_name: str) -> None:
+        self.ns.leases.renew(client_name, self.clock.monotonic_ms())
+
+    def recover_lease(self, request: requests.RecoverLease, caller: Caller) -> Promise[bool]:
+        """True: the file is closed. Else its recovery goes on; ask again."""
+        if self.safe_mode.is_on:
+            return rejected(self._safe_mode_refusal(request))
+        try:
+            file = append.file_at(self.ns, request.src, caller)
+            require(self.ns, file, caller, WRITE, request.src)
+            if file.writer is None:
+                return self.read(lambda *_: True, request, caller)
+            closed = self.release_lease(file)
+        except RemoteError as error:
+            return rejected(error)
+        return self.read(lambda *_: closed, request, caller)
+
+    def release_lease(self, file: FileInode) -> bool:
+        """Close the file, or begin the recovery of its last block. RemoteError: not yet."""
+        now_ms = self.clock.now_ms()
+        block = file.last_block
+        uc = None if block is None else block.uc
+        is_recovering = (
+            uc is not None
+            and uc.state is UcState.UNDER_RECOVERY
+            and uc.recovery_deadline_ms > self.clock.monotonic_ms()
+        )
+        all_reported = all(
+            storage.has_reported
+            for node in self.datanodes.live()
+            for storage in node.storages.values()
+        )
+        released: list[recovery.Released] = []
+
+        def decide(ns: Namespace) -> tuple[list[Edit], bool]:
+            records, outcome = recovery.decide_release(
+                ns, file, now_ms, all_reported=all_reported, is_recovering=is_recovering
+            )
+            released.append(outcome)
+            return records, outcome.is_closed
+
+        promise = self.journal.submit(decide)
+        self.drain()
+        if promise.error is not None:
+            raise promise.error
+        if not released:
+            return False
+        if released[0].recovery is not None:
+            self.begin_recovery(*released[0].recovery)
+        return released[0].is_closed
+
+    def begin_recovery(self, block: BlockInfo, recovery_id: int) -> None:
+        """Ask a primary. It is told with its next heartbeat."""
+        now_ms = self.clock.monotonic_ms()
+        uc = block.uc
+        assert uc is not None
+        uc.state = UcState.UNDER_RECOVERY
+        uc.recovery_id = recovery_id
+        uc.recovery_deadline_ms = now_ms + self.settings.recovery_timeout_ms
+        primary = recovery.choose_primary(block, now_ms)
+        if primary is None:
+            return
+        locations = block.candidates()
+        name = BlockName(block.block_id, block.generation_stamp, block.num_bytes)
+        cut = None
+        if uc.truncate_length >= 0:
+            cut = BlockName(block.block_id, recovery_id, uc.truncate_length)
+        primary.datanode.to_recover[block.block_id] = RecoveringBlock(
+            name, locations, recovery_id, cut
+        )
+
+    def commit_block_synchronization(
+        self,
+        block: ExtendedBlock,
+        new_generation_stamp: int,
+        new_length: int,
+        *,
+        close_file: bool,
+        delete_block: bool,
+        new_targets: Sequence[tuple[str, str]],
+    ) -> Promise[None]:
+        if self.safe_mode.is_on:
+            return rejected(
+                refusals.safe_mode("Cannot commitBlockSynchronization. Name node is in safe mode.")
+            )
+        now_ms = self.clock.now_ms()
+        targets = self.storages(new_targets)
+        promise = self.journal.submit(
+            lambda ns: recovery.decide_synchronization(
+                ns,
+                block.block_id,
+                new_generation_stamp,
+                new_length,
+                now_ms,
+                close_file=close_file,
+                delete_block=delete_block,
+                targets=targets,
+            )
+        )
+        self.drain()
+        return promise
+
+    def _lease_round(self) -> None:
+        """Writers that were silent beyond the hard limit lose their files (D6)."""
+        now_ms = self.clock.monotonic_ms()
+        if not self.safe_mode.is_on:
+            for lease in self.ns.leases.older_than(self.settings.lease_hard_limit_ms, now_ms):
+                for inode_id in list(lease.files):
+                    self._end(inode_id)
+            self._press_recoveries()
+        self.timers.call_later(self.settings.lease_check_ms, self._lease_round)
+
+    def _press_recoveries(self) -> None:
+        """Recoveries that the NameNode itself owns go on until they end."""
+        lease = self.ns.leases.by_holder.get(NN_RECOVERY)
+        for inode_id in [] if lease is None else list(lease.files):
+            self._end(inode_id)
+
+    def _end(self, inode_id: int) -> None:
+        file = self.ns.inodes.get(inode_id)
+        if not isinstance(file, FileInode) or file.writer is None:
+            return
+        try:
+            self.release_lease(file)
+        except RemoteError as error:
+            self.events.debug("lease_recovery_waits", path=file.path(), reason=error.message)
+
+
+def _is_held_by_another(error: BaseException | None) -> bool:
+    return isinstance(error, RemoteError) and error.class_name == exceptions.ALREADY_BEING_CREATED

@@ -1,0 +1,144 @@
+"""Configuration of the file system's processes: where it comes from, what it means, who is who.
+
+Owns: the way from HDFS's keys to the namespace's settings, the loopback rule, users' groups.
+Must not know: how anything is served.
+"""
+
+import contextlib
+import grp
+import ipaddress
+import os
+import pwd
+from pathlib import Path
+from typing import Any
+
+from headrace.base.clock import Clock
+from headrace.base.config_sources import Resolved, read_config_text, resolve
+from headrace.base.errors import UsageError
+from headrace.base.hdfs_keys import HDFS_CONFIG
+from headrace.namespace.leaving import Hosts
+from headrace.namespace.settings import NamespaceSettings
+
+_GROUPS_KEPT_MS = 60_000
+_USERS_KEPT_MAX = 10_000
+
+
+def load_config(config_file: str | None, settings: dict[str, str]) -> Resolved:
+    """Flags over environment over file over defaults."""
+    from_file = None
+    if config_file is not None:
+        try:
+            from_file = read_config_text(Path(config_file).read_text(), config_file)
+        except OSError as error:
+            raise UsageError(f"can't read {config_file}: {error.strerror}") from error
+    return resolve(HDFS_CONFIG, flags=settings, environment=os.environ, file=from_file)
+
+
+def refuse_exposed(key: str, listener: str, insecure: bool) -> None:
+    """Without authentication only loopback is served, unless somebody insists."""
+    host, _ = parse_address(key, listener)
+    if insecure or host == "localhost":
+        return
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return
+    raise UsageError(
+        f"{key}={listener} is open to the network and nothing authenticates clients yet; "
+        "listen on 127.0.0.1, or say --insecure"
+    )
+
+
+def parse_address(key: str, text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"{key}={text} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSettings:
+    """HDFS's keys as the namespace's values, with their units."""
+    heartbeat_ms = int(config["dfs.heartbeat.interval"]) * 1000
+    return NamespaceSettings(
+        superuser=superuser,
+        supergroup=config["dfs.permissions.superusergroup"],
+        permissions_enabled=config["dfs.permissions.enabled"],
+        acls_enabled=config["dfs.namenode.acls.enabled"],
+        xattrs_enabled=config["dfs.namenode.xattrs.enabled"],
+        block_size=config["dfs.blocksize"],
+        replication=config["dfs.replication"],
+        replication_min=config["dfs.namenode.replication.min"],
+        replication_max=config["dfs.replication.max"],
+        min_block_size=config["dfs.namenode.fs-limits.min-block-size"],
+        bytes_per_checksum=config["dfs.bytes-per-checksum"],
+        max_blocks_per_file=config["dfs.namenode.fs-limits.max-blocks-per-file"],
+        max_component_length=config["dfs.namenode.fs-limits.max-component-length"],
+        max_directory_items=config["dfs.namenode.fs-limits.max-directory-items"],
+        max_xattrs=config["dfs.namenode.fs-limits.max-xattrs-per-inode"],
+        max_xattr_bytes=config["dfs.namenode.fs-limits.max-xattr-size"],
+        listing_limit=config["dfs.ls.limit"],
+        content_summary_limit=config["dfs.content-summary.limit"],
+        access_time_precision_ms=config["dfs.namenode.accesstime.precision"],
+        snapshots_max=config["dfs.namenode.snapshot.max.limit"],
+        retry_cache_expiry_ms=config["dfs.namenode.retrycache.expirytime.millis"],
+        lease_hard_limit_ms=config["dfs.namenode.lease-hard-limit-sec"] * 1000,
+        heartbeat_interval_ms=heartbeat_ms,
+        datanode_dead_ms=10 * heartbeat_ms
+        + 2 * int(config["dfs.namenode.heartbeat.recheck-interval"]),
+        stale_datanode_ms=config["dfs.namenode.stale.datanode.interval"],
+        safemode_threshold=config["dfs.namenode.safemode.threshold-pct"],
+        safemode_min_datanodes=config["dfs.namenode.safemode.min.datanodes"],
+        safemode_extension_ms=config["dfs.namenode.safemode.extension"],
+        redundancy_interval_ms=config["dfs.namenode.redundancy.interval.seconds"] * 1000,
+        max_transfers_per_datanode=config["dfs.namenode.replication.max-streams"],
+        invalidate_limit=config["dfs.block.invalidate.limit"],
+        pending_timeout_ms=config["dfs.namenode.reconstruction.pending.timeout-sec"] * 1000,
+        startup_invalidate_delay_ms=config["dfs.namenode.startup.delay.block.deletion.sec"] * 1000,
+        checkpoint_edits=config["dfs.namenode.checkpoint.txns"],
+        checkpoint_interval_ms=config["dfs.namenode.checkpoint.period"] * 1000,
+    )
+
+
+class SystemGroups:
+    """The groups of a user as this system tells them, remembered for a minute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[int, tuple[str, ...]]] = {}
+
+    def __call__(self, user: str) -> tuple[str, ...]:
+        now_ms = self._clock.monotonic_ms()
+        known = self._known.get(user)
+        if known is not None and now_ms < known[0]:
+            return known[1]
+        groups = _system_groups(user)
+        if len(self._known) > _USERS_KEPT_MAX:
+            self._known.clear()
+        self._known[user] = (now_ms + _GROUPS_KEPT_MS, groups)
+        return groups
+
+
+def _system_groups(user: str) -> tuple[str, ...]:
+    try:
+        primary = pwd.getpwnam(user).pw_gid
+    except KeyError:
+        return ()
+    names = []
+    for gid in [primary, *os.getgrouplist(user, primary)]:
+        with contextlib.suppress(KeyError):
+            names.append(grp.getgrgid(gid).gr_name)
+    return tuple(dict.fromkeys(names))
+
+
+def read_hosts(config: dict[str, Any]) -> Hosts:
+    """The files of `dfs.hosts` and `dfs.hosts.exclude`: names, a line or a space apart."""
+    return Hosts(included=_names(config["dfs.hosts"]), excluded=_names(config["dfs.hosts.exclude"]))
+
+
+def _names(path: str) -> frozenset[str]:
+    if not path:
+        return frozenset()
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from error
+    return frozenset(name for line in lines for name in line.partition("#")[0].split())

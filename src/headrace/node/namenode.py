@@ -1,0 +1,316 @@
+"""A NameNode's process: wiring, start and stop.
+
+Owns: the order in which things come up and go down, the periodic upkeep, the signals.
+Must not know: what a call does.
+
+Up:   configuration → edit log and checkpoint → listeners → told (`namenode.json`)
+Down: no new connections → waiting calls answered → connections closed → the log flushed.
+
+A failure of the journal, or a bug in its replay, stops the process at once with status 1: what it
+would answer from then on could be wrong.
+"""
+
+import asyncio
+import contextlib
+import gc
+import getpass
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import uvloop
+
+from headrace.base.errors import HeadraceError, StorageError, UsageError
+from headrace.base.events import EventLog
+from headrace.base.limits import SHUTDOWN_TIMEOUT_MS
+from headrace.base.network import Transport
+from headrace.base.promise import Promise
+from headrace.log.file_budget import FileBudget
+from headrace.namespace.checkpoint import check_gap, load_newest
+from headrace.namespace.filesystem import Namespace
+from headrace.namespace.http.webhdfs import PREFIX, WebHdfs
+from headrace.namespace.journal import Journal, open_log
+from headrace.namespace.namenode import NameNode
+from headrace.namespace.rpc.endpoint import namenode_endpoint
+from headrace.node.hdfs_settings import (
+    SystemGroups,
+    load_config,
+    namespace_settings,
+    parse_address,
+    read_hosts,
+    refuse_exposed,
+)
+from headrace.node.namenode_checkpoint import Checkpoints
+from headrace.node.namenode_pages import NameNodePages
+from headrace.runtime.buffers import BufferPool
+from headrace.runtime.clock import LoopTimers, SystemClock
+from headrace.runtime.dfs_client import DfsClient
+from headrace.runtime.disk import DiskStorage
+from headrace.runtime.tcp import TcpLimits, TcpServer
+from headrace.runtime.web import Chooser, Page, WebServer
+from headrace.runtime.webhdfs_data import WebHdfsData
+from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
+from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
+
+_DRAIN_STEP_S = 0.02
+_DRAIN_STEPS_MAX = int(SHUTDOWN_TIMEOUT_MS / 1000 / 2 / _DRAIN_STEP_S)
+
+
+def run(
+    *,
+    data: str,
+    config_file: str | None = None,
+    settings: dict[str, str] | None = None,
+    insecure: bool = False,
+) -> int:
+    """Run a NameNode until SIGTERM or SIGINT; the process's exit status."""
+    config = load_config(config_file, settings or {}).values
+    for key in ("dfs.namenode.rpc-address", "dfs.namenode.http-address"):
+        refuse_exposed(key, config[key], insecure)
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop).run(_main(config, data))
+
+
+async def _main(config: dict[str, Any], data: str) -> int:
+    node = NameNodeProcess(config, data)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.request_stop)
+    try:
+        await node.start()
+    except HeadraceError as error:
+        node.log.error("start_failed", error=str(error))
+        node.abandon()
+        return 1
+    return await node.run()
+
+
+class NameNodeProcess:
+    def __init__(self, config: dict[str, Any], data: str) -> None:
+        self._config = config
+        self._data = data
+        self._loop = asyncio.get_running_loop()
+        self._clock = SystemClock()
+        self._timers = LoopTimers(self._loop)
+        self.log = EventLog(_write_line, self._clock, config["headrace.log.level"])
+        self._storage = DiskStorage(self._loop)
+        self._pool = BufferPool()
+        self._server: TcpServer | None = None
+        self._web: WebServer | None = None
+        self._dfs: DfsClient | None = None
+        self._endpoint: RpcEndpoint | None = None
+        self._namenode: NameNode | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._stop = asyncio.Event()
+        self._fatal: BaseException | None = None
+
+    # -- up ----------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        started_ms = self._clock.monotonic_ms()
+        self._storage.make_directory(self._data)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._announcement_path)
+        rpc_address = self._listen()
+        groups = SystemGroups(self._clock)
+        namenode = self._namenode = await self._open_namenode(rpc_address[0])
+        self._endpoint = namenode_endpoint(namenode, groups, self._on_handler_failure)
+        pages = NameNodePages(namenode, self._endpoint, self._server, self._config)
+        webhdfs = WebHdfs(namenode, groups, address_text(rpc_address))
+        streams = self._proxied_streams(rpc_address)
+        table: dict[str, Page] = {**pages.table(groups), PREFIX: webhdfs}
+        self._web = WebServer(table, self.log, streams=streams)
+        http_address = await self._listen_http(self._web)
+        assert self._server is not None
+        self._server.start()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
+        self._announce(rpc_address, http_address)
+        namespace = namenode.ns
+        self.log.info(
+            "started",
+            role="namenode",
+            cluster_id=namespace.cluster_id,
+            pool_id=namespace.pool_id,
+            listen=address_text(rpc_address),
+            http=address_text(http_address),
+            inodes=len(namespace.inodes),
+            took_ms=self._clock.monotonic_ms() - started_ms,
+        )
+
+    async def _open_namenode(self, host: str) -> NameNode:
+        """Load the namespace, or format an empty directory."""
+        config = self._config
+        directory = config["dfs.namenode.name.dir"] or os.path.join(self._data, "name")
+        self._storage.make_directory(directory)
+        settings = namespace_settings(config, getpass.getuser())
+        log = open_log(self._storage, directory, self._clock, FileBudget(self._storage, 64))
+
+        def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
+            check_gap(log, ns)
+            return Journal(log, ns, self._clock, on_committed=on_committed, on_fatal=self._on_fatal)
+
+        namenode = NameNode(
+            load_newest(self._storage, directory, settings, self._on_damaged_checkpoint),
+            make_journal,
+            clock=self._clock,
+            timers=self._timers,
+            random=random.Random(os.urandom(16)),
+            events=self.log,
+        )
+        await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
+        namenode.read_hosts = lambda: read_hosts(config)
+        namenode.reload_hosts()
+        namenode.start()
+        self._checkpoints = Checkpoints(
+            namenode.journal,
+            directory,
+            settings,
+            storage=self._storage,
+            clock=self._clock,
+            timers=self._timers,
+            events=self.log,
+        )
+        self._checkpoints.start()
+        namenode.build_checkpoint = self._checkpoints.build
+        return namenode
+
+    def _on_damaged_checkpoint(self, path: str, reason: str) -> None:
+        self.log.error("checkpoint_damaged", path=path, reason=reason)
+
+    async def _settled(self, promise: Promise[Any]) -> Any:
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def on_settled(settled: Promise[Any]) -> None:
+            if settled.error is None:
+                future.set_result(settled.value())
+            else:
+                future.set_exception(settled.error)
+
+        promise.then(on_settled)
+        return await future
+
+    def _proxied_streams(self, rpc_address: tuple[str, int]) -> Chooser | None:
+        """WebHDFS data through this process, for clients that can't reach DataNodes."""
+        if not self._config["headrace.webhdfs.proxy"]:
+            return None
+        self._dfs = DfsClient(self._loop, *rpc_address)
+        return WebHdfsData(self._dfs, rpc_address).chosen
+
+    def _listen(self) -> tuple[str, int]:
+        """Bind the RPC port (nobody is accepted yet)."""
+        config = self._config
+        limits = TcpLimits(
+            frame_bytes_max=config["ipc.maximum.data.length"],
+            connections_max=config["ipc.server.max.connections"],
+            idle_timeout_ms=config["ipc.client.connection.idle-timeout"],
+        )
+        self._server = TcpServer(
+            self._loop, self._session, limits, self.log, self._pool, preamble_bytes=OPENING_BYTES
+        )
+        key = "dfs.namenode.rpc-address"
+        host, port = parse_address(key, config[key])
+        try:
+            return self._server.listen(host or "0.0.0.0", port)
+        except OSError as error:
+            raise UsageError(f"can't listen on {host}:{port}: {error.strerror}") from error
+
+    def _session(self, transport: Transport) -> RpcSession:
+        assert self._endpoint is not None
+        return RpcSession(self._endpoint, transport)
+
+    async def _listen_http(self, web: WebServer) -> tuple[str, int]:
+        key = "dfs.namenode.http-address"
+        host, port = parse_address(key, self._config[key])
+        try:
+            return await web.listen(host or "0.0.0.0", port)
+        except OSError as error:
+            raise UsageError(f"can't listen on {host}:{port}: {error.strerror}") from error
+
+    @property
+    def _announcement_path(self) -> str:
+        return os.path.join(self._data, "namenode.json")
+
+    def _announce(self, rpc_address: tuple[str, int], http_address: tuple[str, int]) -> None:
+        """`namenode.json`: where this process is, for those who started it."""
+        told = {
+            "pid": os.getpid(),
+            "listen": address_text(rpc_address),
+            "http": address_text(http_address),
+        }
+        path = self._announcement_path
+        self._storage.replace_file(path, json.dumps(told).encode() + b"\n", sync=False)
+
+    # -- down --------------------------------------------------------------------------
+
+    def request_stop(self) -> None:
+        self._stop.set()
+
+    def _on_handler_failure(self, peer: str, error: BaseException) -> None:
+        assert self._server is not None
+        self._server.counters.handler_failures += 1
+        self.log.error("handler_failed", peer=peer, error=repr(error))
+
+    def _on_fatal(self, error: BaseException) -> None:
+        self._fatal = error
+        self.log.error("fatal", error=repr(error))
+        self._stop.set()
+
+    async def run(self) -> int:
+        """Serve until asked to stop; the exit status."""
+        await self._stop.wait()
+        if self._fatal is not None:
+            self.abandon()
+            return 1
+        return await self._shut_down()
+
+    async def _shut_down(self) -> int:
+        assert self._server is not None
+        started_ms = self._clock.monotonic_ms()
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._announcement_path)
+        self._server.stop_accepting()
+        for _ in range(_DRAIN_STEPS_MAX):
+            if not self._server.busy:
+                break
+            await asyncio.sleep(_DRAIN_STEP_S)
+        self.abandon()
+        status = self._close_namenode()
+        self.log.info("stopped", status=status, took_ms=self._clock.monotonic_ms() - started_ms)
+        return status
+
+    def _close_namenode(self) -> int:
+        assert self._namenode is not None
+        try:
+            self._namenode.journal.log.close()
+        except StorageError as error:
+            self.log.error("close_failed", path=error.path, error=str(error.cause))
+            return 1
+        finally:
+            self._storage.close()
+        return 0
+
+    def abandon(self) -> None:
+        """Close every door, without a word to the disk."""
+        if self._server is not None:
+            self._server.close()
+        if self._web is not None:
+            self._web.close()
+        if self._dfs is not None:
+            self._dfs.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
+
+
+def _write_line(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
+
+
+def address_text(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,195 @@
+"""The NameNode's pages for machines and people: /metrics, /health, /jmx and /fsck.
+
+Owns: names and help texts of metrics, the beans of /jmx. prometheus_client is imported at the
+first scrape, so that it costs a start nothing.
+"""
+
+import json
+import resource
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.base.web import JSON, WebRequest, WebResponse
+from headrace.namespace.http.fsck import Fsck
+from headrace.namespace.namenode import NameNode
+from headrace.namespace.rpc.translation import Groups
+from headrace.runtime.tcp import TcpServer
+from headrace.runtime.web import Page
+from headrace.wire.hadoop.rpc_session import RpcEndpoint
+
+_BEAN = "Hadoop:service=NameNode,name="
+
+
+class NameNodePages:
+    def __init__(
+        self,
+        namenode: NameNode,
+        endpoint: RpcEndpoint,
+        server: TcpServer | None,
+        config: dict[str, Any],
+    ) -> None:
+        self._namenode = namenode
+        self._endpoint = endpoint
+        self._server = server
+        self._config = config
+        self._registry: Any = None
+
+    def table(self, groups: Groups) -> dict[str, Page]:
+        return {
+            "/metrics": self.metrics,
+            "/health": self.health,
+            "/jmx": self.jmx,
+            "/conf": self.conf,
+            "/fsck": Fsck(self._namenode, groups),
+        }
+
+    # -- /health, /conf ------------------------------------------------------------------
+
+    def health(self, _: WebRequest) -> WebResponse:
+        """200 while everything is in service, 503 with the reason otherwise."""
+        namenode = self._namenode
+        stats = namenode.fs_stats()
+        status = "degraded" if stats.missing_blocks else "ok"
+        body = {
+            "status": status,
+            "role": "namenode",
+            "state": "active",
+            "cluster_id": namenode.ns.cluster_id,
+            "safe_mode": namenode.safe_mode.is_on,
+            "live_datanodes": len(namenode.datanodes.live()),
+            "missing_blocks": stats.missing_blocks,
+        }
+        return _json(body, 200 if status == "ok" else 503)
+
+    def conf(self, _: WebRequest) -> WebResponse:
+        properties = [{"key": key, "value": value} for key, value in self._config.items()]
+        return _json({"properties": properties})
+
+    # -- /jmx ----------------------------------------------------------------------------
+
+    def jmx(self, request: WebRequest) -> WebResponse:
+        wanted = request.query.get("qry", "")
+        beans = [
+            bean
+            for bean in self._beans()
+            if not wanted or wanted == bean["name"] or wanted.endswith("*")
+        ]
+        return _json({"beans": beans})
+
+    def _beans(self) -> list[dict[str, Any]]:
+        namenode = self._namenode
+        namespace = namenode.ns
+        stats = namenode.fs_stats()
+        nodes = list(namenode.datanodes)
+        live = [node for node in nodes if node.is_alive]
+        return [
+            {
+                "name": _BEAN + "NameNodeStatus",
+                "State": "active",
+                "NNRole": "NameNode",
+                "HostAndPort": self._config["dfs.namenode.rpc-address"],
+                "SecurityEnabled": False,
+            },
+            {
+                "name": _BEAN + "FSNamesystemState",
+                "CapacityTotal": stats.capacity,
+                "CapacityUsed": stats.used,
+                "CapacityRemaining": stats.remaining,
+                "BlocksTotal": len(namespace.blocks),
+                "FilesTotal": len(namespace.inodes),
+                "FSState": "safeMode" if namenode.safe_mode.is_on else "Operational",
+                "NumLiveDataNodes": len(live),
+                "NumDeadDataNodes": len(nodes) - len(live),
+                "UnderReplicatedBlocks": stats.under_replicated,
+                "PendingDeletionBlocks": stats.pending_deletion_blocks,
+                "NumFilesUnderConstruction": namespace.leases.open_file_count,
+            },
+            {
+                "name": _BEAN + "NameNodeInfo",
+                "ClusterId": namespace.cluster_id,
+                "BlockPoolId": namespace.pool_id,
+                "Total": stats.capacity,
+                "Used": stats.used,
+                "Free": stats.remaining,
+                "NumberOfMissingBlocks": stats.missing_blocks,
+                "LiveNodes": json.dumps({node.name: _live_node(node) for node in live}),
+                "DeadNodes": json.dumps({node.name: {} for node in nodes if not node.is_alive}),
+            },
+        ]
+
+    # -- /metrics ------------------------------------------------------------------------
+
+    def metrics(self, _: WebRequest) -> WebResponse:
+        import prometheus_client
+
+        if self._registry is None:
+            self._registry = prometheus_client.CollectorRegistry()
+            self._registry.register(self)
+            prometheus_client.ProcessCollector(registry=self._registry)
+        body = prometheus_client.generate_latest(self._registry)
+        return WebResponse(200, body, prometheus_client.CONTENT_TYPE_LATEST)
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        calls = CounterMetricFamily(
+            "headrace_namenode_calls", "RPC calls by method.", labels=["method"]
+        )
+        for method, count in sorted(self._endpoint.calls.items()):
+            calls.add_metric([method], count)
+        yield calls
+        refused = CounterMetricFamily(
+            "headrace_namenode_refusals", "Refused RPC calls by exception.", labels=["exception"]
+        )
+        for name, count in sorted(self._endpoint.refused.items()):
+            refused.add_metric([name.rpartition(".")[2]], count)
+        yield refused
+        if self._server is not None:
+            counters = self._server.counters
+            for name, help_text, value in (
+                ("handler_failures", "Calls that met a bug.", counters.handler_failures),
+                ("connections_accepted", "Connections accepted.", counters.accepted),
+                ("connections_refused", "Connections over the limit.", counters.refused),
+                ("protocol_errors", "Peers that broke the protocol.", counters.protocol_errors),
+                ("received_bytes", "Bytes received.", counters.bytes_received),
+                ("sent_bytes", "Bytes sent.", counters.bytes_sent),
+            ):
+                yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
+        for name, help_text, value in self._gauges():
+            yield GaugeMetricFamily(f"headrace_{name}", help_text, value=value)
+
+    def _gauges(self) -> list[tuple[str, str, int]]:
+        namenode = self._namenode
+        stats = namenode.fs_stats()
+        resident_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return [
+            ("namespace_inodes", "Files, directories and symlinks.", len(namenode.ns.inodes)),
+            ("namespace_blocks", "Blocks.", len(namenode.ns.blocks)),
+            ("datanodes_live", "DataNodes that are heard of.", len(namenode.datanodes.live())),
+            ("datanodes_known", "DataNodes that ever registered.", len(namenode.datanodes)),
+            ("dfs_capacity_bytes", "Bytes of all volumes.", stats.capacity),
+            ("dfs_used_bytes", "Bytes of replicas.", stats.used),
+            ("dfs_remaining_bytes", "Bytes free for replicas.", stats.remaining),
+            ("blocks_under_replicated", "Blocks short of replicas.", stats.under_replicated),
+            ("blocks_corrupt", "Blocks with a corrupt replica.", stats.corrupt_blocks),
+            ("blocks_missing", "Blocks without a good replica.", stats.missing_blocks),
+            ("safe_mode", "1 while writes are refused.", int(namenode.safe_mode.is_on)),
+            ("resident_bytes_max", "Most memory ever resident.", resident_kib * 1024),
+        ]
+
+
+def _live_node(node: Any) -> dict[str, Any]:
+    return {
+        "infoAddr": f"{node.identity.ip_address}:{node.identity.info_port}",
+        "xferaddr": node.name,
+        "usedSpace": node.dfs_used,
+        "adminState": node.admin_state.name,
+        "capacity": node.capacity,
+        "numBlocks": node.block_count,
+        "version": node.software_version,
+        "remaining": node.remaining,
+    }
+
+
+def _json(value: Any, status: int = 200) -> WebResponse:
+    return WebResponse(status, json.dumps(value).encode() + b"\n", JSON)

@@ -1,0 +1,150 @@
+"""WebHDFS, the half that moves data: OPEN, CREATE, APPEND and GETFILECHECKSUM.
+
+Owns: the operations' parameters and answers. A DataNode's HTTP port serves it, and a NameNode's
+where it proxies. The file's user is the request's `user.name`; the NameNode is the one this node
+belongs to, whatever address a redirect named.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from headrace.base.web import JSON, WebRequest, WebResponse, WebStream
+from headrace.runtime.block_streams import BlockFailed
+from headrace.runtime.dfs_client import DfsClient
+from headrace.runtime.hadoop_client import RpcUnavailable
+from headrace.runtime.web import Stream
+from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.web_refusals import web_body, web_status
+
+PREFIX = "/webhdfs/v1/"
+_DEFAULT_USER = "dr.who"
+
+_Operation = Callable[
+    [str, str, dict[str, str], AsyncIterator[bytes]], Awaitable[WebResponse | WebStream]
+]
+
+
+class WebHdfsData:
+    def __init__(self, dfs: DfsClient, namenode: tuple[str, int]) -> None:
+        self._dfs = dfs
+        self._namenode = namenode
+        self._operations: dict[tuple[str, str], _Operation] = {
+            ("GET", "OPEN"): self._open,
+            ("GET", "GETFILECHECKSUM"): self._checksum,
+            ("PUT", "CREATE"): self._create,
+            ("POST", "APPEND"): self._append,
+        }
+
+    def chosen(self, request: WebRequest) -> Stream | None:
+        """The stream a request is for: as `runtime.web` asks."""
+        if not request.path.startswith(PREFIX):
+            return None
+        operation = (request.method, request.query.get("op", "").upper())
+        return self if operation in self._operations else None
+
+    def refusing(self, request: WebRequest) -> Stream | None:
+        """As `chosen`, for a node that serves no other operation: those are refused."""
+        return self if request.path.startswith(PREFIX) else None
+
+    async def __call__(
+        self, request: WebRequest, body: AsyncIterator[bytes]
+    ) -> WebResponse | WebStream:
+        try:
+            serve = self._operations.get((request.method, request.query.get("op", "").upper()))
+            if serve is None:
+                raise _invalid(f"no {request.query.get('op', 'op')} by {request.method} here")
+            user = request.query.get("doas") or request.query.get("user.name") or _DEFAULT_USER
+            path = "/" + request.path[len(PREFIX) :].rstrip("/")
+            return await serve(user, path, request.query, body)
+        except RemoteError as error:
+            return WebResponse(web_status(error), web_body(error), JSON)
+        except (RpcUnavailable, BlockFailed, OSError) as error:
+            told = RemoteError(java.IO, str(error))
+            return WebResponse(web_status(told), web_body(told), JSON)
+
+    async def _open(
+        self, user: str, path: str, query: dict[str, str], _: AsyncIterator[bytes]
+    ) -> WebStream:
+        located = await self._dfs.locate(user, path)
+        offset = _number(query, "offset", 0)
+        if not 0 <= offset <= located.fileLength:
+            raise RemoteError(
+                java.IO, f"Offset={offset} out of the range [0, {located.fileLength}]"
+            )
+        length = _number(query, "length", located.fileLength - offset)
+        length = max(0, min(length, located.fileLength - offset))
+        return WebStream(200, length, self._dfs.read(located, offset, length))
+
+    async def _create(
+        self, user: str, path: str, query: dict[str, str], body: AsyncIterator[bytes]
+    ) -> WebResponse:
+        defaults = (
+            await self._dfs.call(user, "getServerDefaults", pb.GetServerDefaultsRequestProto())
+        ).serverDefaults
+        overwrite = query.get("overwrite", "false").lower() == "true"
+        request = pb.CreateRequestProto(
+            src=path,
+            clientName="",
+            createFlag=pb.CREATE | (pb.OVERWRITE if overwrite else 0),
+            createParent=query.get("createparent", "true").lower() != "false",
+            replication=_number(query, "replication", defaults.replication),
+            blockSize=_number(query, "blocksize", defaults.blockSize),
+        )
+        request.masked.perm = _mode(query.get("permission", "644"))
+        await self._dfs.create(user, request, body)
+        host, port = self._namenode
+        return WebResponse(201, headers={"Location": f"hdfs://{host}:{port}{path}"})
+
+    async def _append(
+        self, user: str, path: str, _: dict[str, str], body: AsyncIterator[bytes]
+    ) -> WebResponse:
+        await self._dfs.append(user, path, body)
+        return WebResponse(200)
+
+    async def _checksum(
+        self, user: str, path: str, _: dict[str, str], __: AsyncIterator[bytes]
+    ) -> WebResponse:
+        # Asked by a thread: the client for it is a blocking one.
+        algorithm, value = await asyncio.to_thread(_file_checksum, self._namenode, user, path)
+        body = {"algorithm": algorithm, "bytes": value.hex(), "length": len(value)}
+        return WebResponse(200, json.dumps({"FileChecksum": body}).encode(), JSON)
+
+
+def _file_checksum(namenode: tuple[str, int], user: str, path: str) -> tuple[str, bytes]:
+    from headrace.client.file_checksum import file_checksum
+    from headrace.client.namenode import NameNodeClient
+
+    host, port = namenode
+    with NameNodeClient(f"hdfs://{host}:{port}", user) as client:
+        found = file_checksum(client, path)
+    return found.algorithm, found.value
+
+
+def _number(query: dict[str, str], name: str, default: int) -> int:
+    text = query.get(name, "")
+    if text in ("", "null"):
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise _invalid(f'Invalid value for webhdfs parameter "{name}": {text}')
+    return number
+
+
+def _mode(text: str) -> int:
+    try:
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o1777:
+        raise _invalid(f'Invalid value for webhdfs parameter "permission": {text}')
+    return mode
+
+
+def _invalid(message: str) -> RemoteError:
+    return RemoteError(java.ILLEGAL_ARGUMENT, message)

@@ -1,0 +1,142 @@
+"""Packets and acks of the data transfer protocol.
+
+    a packet                                              PLEN = 4 + checksums + data
+    +----------+----------+---------------+-----------+------+
+    | PLEN i32 | HLEN u16 | header (HLEN) | checksums | data |      big endian
+    +----------+----------+---------------+-----------+------+
+    its header, as every known sender writes it           little endian, 25 or 27 bytes
+    +----+---------------+----+-----------+----+--------+----+-------------+----+--------+
+    | 09 | offset  i64   | 11 | seqno i64 | 18 | last   | 25 | dataLen i32 | 28 | sync   |
+    +----+---------------+----+-----------+----+--------+----+-------------+----+--------+
+    an ack: PipelineAckProto behind its length as a varint; one reply per node downstream
+
+Owns: these bytes. Must not know: replicas, sockets, who speaks.
+Spec: PacketHeader, PacketReceiver and PipelineAck of Hadoop 3.5.
+
+Invariants: `next_packet` never looks behind the view; a packet it returns has been checked in
+its lengths: header + checksums + data fill it exactly.
+"""
+
+import struct
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from headrace.base.errors import ProtocolError
+from headrace.wire.hadoop.protos.data_transfer_pb2 import PacketHeaderProto, PipelineAckProto
+
+PACKET_BYTES_MAX = 16 * 1024 * 1024
+"""PLEN + HLEN above this is refused, as Hadoop does."""
+HEART_BEAT_SEQNO = -1
+
+_LENGTHS = struct.Struct(">iH")
+_HEADER = struct.Struct("<BqBqBBBi")
+_TAGS = (0x09, 0x11, 0x18, 0x25)
+_PLAIN_HEADER_BYTES = _HEADER.size
+_SYNC_HEADER_BYTES = _HEADER.size + 2
+_SYNC_TAG = 0x28
+LENGTHS_BYTES = _LENGTHS.size
+
+
+class Packet(NamedTuple):
+    """Where a packet's pieces are, as positions in the view it was found in."""
+
+    start: int
+    checksums: int
+    data: int
+    end: int
+    offset_in_block: int
+    seqno: int
+    last: bool
+    sync: bool
+
+
+def next_packet(view: memoryview, start: int, end: int) -> Packet | None:
+    """The packet at `start` if all of it is there. Raises ProtocolError for a broken one."""
+    if end - start < LENGTHS_BYTES:
+        return None
+    payload_bytes, header_bytes = _LENGTHS.unpack_from(view, start)
+    if payload_bytes < 4 or payload_bytes + header_bytes > PACKET_BYTES_MAX:
+        raise ProtocolError(f"packet lengths {payload_bytes} and {header_bytes} are out of range")
+    header_at = start + LENGTHS_BYTES
+    checksums_at = header_at + header_bytes
+    packet_end = checksums_at + payload_bytes - 4
+    if packet_end > end:
+        return None
+    sync = 0
+    if header_bytes in (_PLAIN_HEADER_BYTES, _SYNC_HEADER_BYTES):
+        tag1, offset, tag2, seqno, tag3, last, tag4, data_bytes = _HEADER.unpack_from(
+            view, header_at
+        )
+        known = (tag1, tag2, tag3, tag4) == _TAGS and last <= 1
+        if known and header_bytes == _SYNC_HEADER_BYTES:
+            known = view[checksums_at - 2] == _SYNC_TAG
+            sync = view[checksums_at - 1]
+    else:
+        known = False
+    if not known:
+        header = _parse_header(view[header_at:checksums_at])
+        offset, seqno, data_bytes = header.offsetInBlock, header.seqno, header.dataLen
+        last, sync = header.lastPacketInBlock, header.syncBlock
+    data_at = packet_end - data_bytes
+    if data_bytes < 0 or data_at < checksums_at:
+        raise ProtocolError(f"packet of {payload_bytes} bytes claims {data_bytes} bytes of data")
+    if offset < 0:
+        raise ProtocolError(f"packet at negative offset {offset}")
+    return Packet(start, checksums_at, data_at, packet_end, offset, seqno, bool(last), bool(sync))
+
+
+def bytes_wanted(view: memoryview) -> int:
+    """How many bytes the packet that starts `view` has in all; a guess while that is unknown."""
+    if len(view) < LENGTHS_BYTES:
+        return LENGTHS_BYTES
+    payload_bytes, header_bytes = _LENGTHS.unpack_from(view)
+    return int(payload_bytes + header_bytes + LENGTHS_BYTES - 4)
+
+
+def _parse_header(raw: memoryview) -> PacketHeaderProto:
+    header = PacketHeaderProto()
+    try:
+        header.ParseFromString(bytes(raw))
+    except DecodeError as error:
+        raise ProtocolError(f"packet header can't be read: {error}") from error
+    return header
+
+
+def encode_packet_header(
+    checksum_bytes: int,
+    data_bytes: int,
+    offset_in_block: int,
+    seqno: int,
+    last: bool,
+    sync: bool = False,
+) -> bytes:
+    """PLEN, HLEN and header: what comes before checksums and data."""
+    plain = _HEADER.pack(0x09, offset_in_block, 0x11, seqno, 0x18, int(last), 0x25, data_bytes)
+    if sync:
+        plain += b"\x28\x01"
+    return _LENGTHS.pack(4 + checksum_bytes + data_bytes, len(plain)) + plain
+
+
+# -- acks ------------------------------------------------------------------------------
+
+
+def encode_varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def encode_good_ack(seqno: int, nodes: int) -> bytes:
+    """The ack by which `nodes` nodes tell that all is well with a packet."""
+    body = b"\x08" + encode_varint((seqno << 1) ^ (seqno >> 63)) + b"\x10\x00" * nodes
+    return encode_varint(len(body)) + body
+
+
+def encode_ack(seqno: int, replies: list[int]) -> bytes:
+    ack = PipelineAckProto(seqno=seqno, reply=replies)  # type: ignore[arg-type]
+    body = ack.SerializeToString()
+    return encode_varint(len(body)) + body

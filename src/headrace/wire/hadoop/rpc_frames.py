@@ -1,0 +1,190 @@
+"""Hadoop RPC version 9 as bytes: what opens a connection, the calls, and their answers.
+
+    opening   +--------+-------+---------------+---------------+
+              | "hrpc" | 9  u8 | service class | auth protocol |    7 bytes; auth 0 or -33 (SASL)
+              +--------+-------+---------------+---------------+
+    then frames, big endian:
+              +-----------+--------------------------------------------------------+
+    call      | size i32  | v RpcRequestHeader | v RequestHeader | v the request    |
+    context   | size i32  | v RpcRequestHeader (call id -3) | v IpcConnectionContext |
+    SASL      | size i32  | v RpcRequestHeader (call id -33) | v RpcSasl             |
+    ping      | size i32  | v RpcRequestHeader (call id -4)                         |
+              +-----------+--------------------------------------------------------+
+    answer    | size i32  | v RpcResponseHeader | v the response, if it succeeded   |
+              +-----------+--------------------------------------------------------+
+                          v: the message behind a varint of its length
+
+Owns: these layouts. Must not know: conversations (`rpc_session`), methods (`rpc_protocols`).
+"""
+
+import struct
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from headrace.base.errors import ProtocolError
+from headrace.wire.hadoop.protos.rpc_header_pb2 import RpcResponseHeaderProto
+
+MAGIC = b"hrpc"
+VERSION = 9
+OPENING_BYTES = 7
+AUTH_NONE = 0
+AUTH_SASL = 0xDF
+
+FRAME_BYTES_MAX = 128 * 1024 * 1024
+"""`ipc.maximum.data.length`: of requests and, for Java's clients, of answers."""
+
+CALL_ID_PING = -4
+CALL_ID_CONTEXT = -3
+CALL_ID_SASL = -33
+CALL_ID_NONE = 0xFFFFFFFF
+"""-1 in an answer that belongs to no call."""
+
+CLIENT_ID_BYTES = 16
+
+_SIZE = struct.Struct(">i")
+
+SUCCESS = RpcResponseHeaderProto.SUCCESS
+ERROR = RpcResponseHeaderProto.ERROR
+FATAL = RpcResponseHeaderProto.FATAL
+
+HTTP_REPLY = (
+    b"HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\nConnection: close\r\n\r\n"
+    b"This is a Hadoop RPC port: the web pages of this node are on its HTTP port.\r\n"
+)
+
+M = TypeVar("M", bound=Message)
+
+
+def read_varint(view: memoryview | bytes, position: int) -> tuple[int, int]:
+    """The length at `position` and where it ends."""
+    result = shift = 0
+    while True:
+        try:
+            byte = view[position]
+        except IndexError:
+            raise ProtocolError("a message ends inside its length") from None
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, position
+        shift += 7
+        if shift > 28:
+            raise ProtocolError("a length of more than five bytes")
+
+
+def read_varint64(data: bytes, position: int) -> tuple[int, int]:
+    """The unsigned 64-bit number at `position` and where it ends."""
+    result = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result & 0xFFFFFFFFFFFFFFFF, position
+        shift += 7
+        if shift > 63:
+            raise ProtocolError("a number of more than ten bytes")
+
+
+def varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def take(view: memoryview, position: int) -> tuple[memoryview, int]:
+    """The bytes of the delimited message at `position`, and where it ends."""
+    if position < len(view) and view[position] < 0x80:
+        size, start = view[position], position + 1  # most are short
+    else:
+        size, start = read_varint(view, position)
+    end = start + size
+    if end > len(view):
+        raise ProtocolError(f"a message of {size} bytes in a frame with {len(view) - start} left")
+    return view[start:end], end
+
+
+def parse(message_class: type[M], data: memoryview | bytes) -> M:
+    message = message_class()
+    try:
+        message.ParseFromString(data)  # type: ignore[arg-type]
+    except DecodeError as error:
+        raise ProtocolError(f"not a {message_class.DESCRIPTOR.name}: {error}") from None
+    if not message.IsInitialized():  # parsing does not look
+        missing = ", ".join(message.FindInitializationErrors())  # type: ignore[attr-defined]
+        raise ProtocolError(f"a {message_class.DESCRIPTOR.name} without {missing}")
+    return message
+
+
+def take_message(message_class: type[M], view: memoryview, position: int) -> tuple[M, int]:
+    data, end = take(view, position)
+    return parse(message_class, data), end
+
+
+def frame(*messages: Message) -> bytes:
+    """A whole frame of delimited messages, its size in front."""
+    parts = [b""]
+    for message in messages:
+        data = message.SerializeToString()
+        parts += (varint(len(data)), data)
+    parts[0] = _SIZE.pack(sum(map(len, parts)))
+    return b"".join(parts)
+
+
+def answer(call_id: int, client_id: bytes, retry_count: int, response: Message) -> bytes:
+    """The answer of a call that succeeded.
+
+    Its header is written by hand, a third of what a message of it costs:
+
+        08 call id | 10 00 status SUCCESS | 3a size client id | 40 retry count, zigzag
+    """
+    body = response.SerializeToString()
+    header = b"\x08%b\x10\x00\x3a%c%b\x40%b" % (
+        varint(call_id),
+        len(client_id),
+        client_id,
+        varint((retry_count << 1) ^ (retry_count >> 31)),
+    )
+    size = varint(len(body))
+    # A header is far below 128 bytes: its length is one byte.
+    total = 1 + len(header) + len(size) + len(body)
+    return b"%b%c%b%b%b" % (_SIZE.pack(total), len(header), header, size, body)
+
+
+def refusal(
+    call_id: int,
+    client_id: bytes,
+    retry_count: int,
+    class_name: str,
+    message: str,
+    *,
+    detail: "RpcResponseHeaderProto.RpcErrorCodeProto" = RpcResponseHeaderProto.ERROR_APPLICATION,
+    status: "RpcResponseHeaderProto.RpcStatusProto" = ERROR,
+) -> bytes:
+    """The answer of a call that was refused, or (FATAL) of a connection that ends here."""
+    return frame(
+        RpcResponseHeaderProto(
+            callId=call_id,
+            status=status,
+            serverIpcVersionNum=VERSION,
+            exceptionClassName=class_name,
+            errorMsg=message,
+            errorDetail=detail,
+            clientId=client_id,
+            retryCount=retry_count,
+        )
+    )
+
+
+def old_version_refusal(class_name: str, message: str) -> bytes:
+    """What a client of RPC version 3 to 8 understands: call id, status -1, two strings."""
+    name, text = class_name.encode(), message.encode()
+    return b"".join(
+        (_SIZE.pack(-1), _SIZE.pack(-1), _SIZE.pack(len(name)), name, _SIZE.pack(len(text)), text)
+    )

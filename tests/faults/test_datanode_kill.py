@@ -1,0 +1,158 @@
+"""DataNodes that die: in mid-write, while idle, with a byte of theirs flipped.
+
+Clients are real (hdfs-native); every file is compared byte by byte with what was written.
+"""
+
+import getpass
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hdfs_native
+import pytest
+from hdfs_native import WriteOptions
+
+from headrace.client.hadoop_rpc import BlockingRpcClient
+from headrace.testing.filesystem import LocalFileSystem, LocalProcess
+from headrace.wire.hadoop.protos.client_namenode_pb2 import GetBlockLocationsRequestProto
+from headrace.wire.hadoop.protos.hdfs_pb2 import LocatedBlockProto
+
+MIB = 1 << 20
+SETTINGS = {
+    "dfs.namenode.redundancy.interval.seconds": 1,
+    "dfs.namenode.reconstruction.pending.timeout-sec": 5,
+}
+WAIT_S = 40.0
+
+
+@pytest.fixture
+def dfs() -> Iterator[LocalFileSystem]:
+    with LocalFileSystem(datanodes=4, settings=SETTINGS) as running:
+        yield running
+
+
+class Files:
+    """A client, and where the NameNode says the blocks are."""
+
+    def __init__(self, dfs: LocalFileSystem) -> None:
+        self.dfs = dfs
+        self.client = hdfs_native.Client(dfs.url)
+
+    def blocks(self, path: str) -> list[LocatedBlockProto]:
+        host, port = self.dfs.address.split(":")
+        with BlockingRpcClient(host, int(port), getpass.getuser()) as rpc:
+            request = GetBlockLocationsRequestProto(src=path, offset=0, length=1 << 40)
+            located = rpc.call("getBlockLocations", request).locations
+        blocks = list(located.blocks)
+        if located.underConstruction and located.HasField("lastBlock"):
+            blocks.append(located.lastBlock)
+        return blocks
+
+    def nodes_of(self, block: LocatedBlockProto) -> list[LocalProcess]:
+        """The processes that hold a block, in the order of its pipeline."""
+        by_port = {int(n.where["listen"].split(":")[1]): n for n in self.dfs.datanodes}
+        return [by_port[location.id.xferPort] for location in block.locs]
+
+    def read(self, path: str) -> bytes:
+        with self.client.read(path) as file:
+            return bytes(file.read(file.tell() + (1 << 30)))
+
+
+def options(replication: int) -> WriteOptions:
+    return WriteOptions(replication=replication, overwrite=True)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("written_mib", [0.2, 20])
+def test_a_node_of_the_pipeline_dies_in_mid_write(
+    dfs: LocalFileSystem, position: int, written_mib: float
+) -> None:
+    files = Files(dfs)
+    chunk = os.urandom(MIB)
+    first = int(written_mib * MIB)
+    data = (chunk * 64)[: 40 * MIB]
+    with files.client.create("/file", options(3)) as file:
+        file.write(data[:first])
+        eventually(lambda: bool(files.blocks("/file")), "a block")
+        pipeline = files.nodes_of(files.blocks("/file")[0])
+        assert len(pipeline) == 3
+        pipeline[position].kill()
+        for at in range(first, len(data), MIB):
+            file.write(data[at : at + MIB])
+    assert files.read("/file") == data
+    (block,) = files.blocks("/file")
+    assert block.b.numBytes == len(data)
+    eventually(
+        lambda: len([n for n in files.nodes_of(files.blocks("/file")[0]) if n.is_alive]) == 3,
+        "three live replicas",
+    )
+
+
+def test_a_node_dies_while_idle_and_its_blocks_are_copied(dfs: LocalFileSystem) -> None:
+    files = Files(dfs)
+    data = os.urandom(5 * MIB)
+    with files.client.create("/file", options(3)) as file:
+        file.write(data)
+    holders = files.nodes_of(files.blocks("/file")[0])
+    holders[0].kill()
+    eventually(
+        lambda: len([n for n in files.nodes_of(files.blocks("/file")[0]) if n.is_alive]) == 3,
+        "three live replicas",
+    )
+    assert files.read("/file") == data
+
+
+def replica_path(node: LocalProcess, block_id: int) -> Path:
+    (path,) = node.data.glob(f"data/current/BP-*/current/finalized/*/*/blk_{block_id}")
+    return path
+
+
+def test_a_flipped_byte_is_not_read_and_the_replica_is_replaced(dfs: LocalFileSystem) -> None:
+    files = Files(dfs)
+    data = os.urandom(3 * MIB)
+    with files.client.create("/file", options(3)) as file:
+        file.write(data)
+    (block,) = files.blocks("/file")
+    for node in files.nodes_of(block)[:2]:
+        with replica_path(node, block.b.blockId).open("r+b") as file:
+            file.seek(MIB + 7)
+            flipped = bytes([file.read(1)[0] ^ 0x10])
+            file.seek(MIB + 7)
+            file.write(flipped)
+    for _ in range(6):
+        assert files.read("/file") == data
+
+
+def test_a_node_that_comes_back_brings_its_replicas(dfs: LocalFileSystem) -> None:
+    files = Files(dfs)
+    data = os.urandom(2 * MIB)
+    with files.client.create("/file", options(1)) as file:
+        file.write(data)
+    (holder,) = files.nodes_of(files.blocks("/file")[0])
+    holder.kill()
+    holder.start()
+    eventually(lambda: bool(files.blocks("/file")[0].locs), "a location")
+    assert files.read("/file") == data
+
+
+def test_the_namenode_restarts_and_the_nodes_find_it_again(dfs: LocalFileSystem) -> None:
+    files = Files(dfs)
+    data = os.urandom(2 * MIB)
+    with files.client.create("/file", options(3)) as file:
+        file.write(data)
+    dfs.namenode.kill()
+    dfs.namenode.start()
+    dfs.await_datanodes(4)
+    again = Files(dfs)
+    assert again.read("/file") == data
+    with again.client.create("/more", options(3)) as file:
+        file.write(data)
+    assert again.read("/more") == data

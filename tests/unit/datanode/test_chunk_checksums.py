@@ -1,0 +1,61 @@
+"""Runs of chunks are judged as chunk by chunk would judge them."""
+
+import os
+import random
+import zlib
+
+import pytest
+from crc32c import crc32c
+
+from headrace.datanode.chunk_checksums import (
+    ChunkVerifier,
+    compute_checksums,
+    first_bad_chunk,
+    shift_crc,
+)
+from headrace.wire.hadoop.block_meta import ChecksumType, DataChecksum
+
+KINDS = [
+    DataChecksum(ChecksumType.CRC32C, 512),
+    DataChecksum(ChecksumType.CRC32, 512),
+    DataChecksum(ChecksumType.CRC32C, 16),
+    DataChecksum(ChecksumType.CRC32C, 4096),
+]
+
+
+@pytest.mark.parametrize("checksum", KINDS)
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 5120, 64512, 131072, 131073, 400_001])
+def test_good_data_is_good_and_any_flipped_bit_is_found(checksum: DataChecksum, size: int) -> None:
+    dice = random.Random(size)
+    verifier = ChunkVerifier(checksum)
+    data = bytearray(os.urandom(size))
+    sums = bytearray(compute_checksums(checksum, data))
+    assert verifier.first_bad_chunk(memoryview(data), memoryview(sums)) == -1
+    for _ in range(20 if size else 0):
+        at, bit = dice.randrange(size), 1 << dice.randrange(8)
+        data[at] ^= bit
+        chunk = at // checksum.bytes_per_checksum
+        assert verifier.first_bad_chunk(memoryview(data), memoryview(sums)) == chunk
+        assert first_bad_chunk(checksum, memoryview(data), memoryview(sums)) == chunk
+        data[at] ^= bit
+        at = dice.randrange(len(sums))
+        sums[at] ^= bit
+        assert verifier.first_bad_chunk(memoryview(data), memoryview(sums)) == at // 4
+        sums[at] ^= bit
+
+
+@pytest.mark.parametrize("checksum", KINDS)
+@pytest.mark.parametrize("chunks", [0, 1, 2, 255, 256, 257, 1000])
+def test_the_crc_of_all_follows_from_those_of_the_chunks(
+    checksum: DataChecksum, chunks: int
+) -> None:
+    data = os.urandom(chunks * checksum.bytes_per_checksum)
+    sums = compute_checksums(checksum, data)
+    assert ChunkVerifier(checksum).composite(memoryview(sums)) == checksum.function(data)
+
+
+@pytest.mark.parametrize("crc", [crc32c, zlib.crc32])
+def test_shifting(crc: object) -> None:
+    first, second = os.urandom(100), os.urandom(333)
+    assert callable(crc)
+    assert shift_crc(crc, crc(first), bytes(333)) ^ crc(second) == crc(first + second)

@@ -1,0 +1,206 @@
+"""What the NameNode's port serves, asked as messages of a NameNode in memory."""
+
+from typing import Any
+
+import pytest
+
+from headrace.base.promise import Promise
+from headrace.namespace import requests
+from headrace.namespace.rpc.asking import ASKS
+from headrace.namespace.rpc.endpoint import namenode_endpoint
+from headrace.testing.namenode import SUPERUSER, SimulatedNameNode
+from headrace.wire.hadoop import rpc_protocols as protocols
+from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
+from headrace.wire.hadoop.protos.rpc_engine_pb2 import RequestHeaderProto
+from headrace.wire.hadoop.rpc_protocols import RpcProtocol
+from headrace.wire.hadoop.rpc_session import RpcCall
+
+NOT_SERVED = {"metaSave", "getSnapshotDiffReportListing", "getEditsFromTxid"}
+"""Of ClientNamenodeProtocol. A client that asks for the second falls back to the whole report."""
+
+
+class Port:
+    def __init__(self, cluster: SimulatedNameNode) -> None:
+        self.cluster = cluster
+        self.failures: list[BaseException] = []
+        self.endpoint = namenode_endpoint(
+            cluster.namenode, lambda _: (), lambda _, error: self.failures.append(error)
+        )
+        self._call_id = 0
+
+    def call(
+        self,
+        method: str,
+        request: Any,
+        *,
+        user: str = SUPERUSER,
+        protocol: RpcProtocol = protocols.CLIENT_NAMENODE,
+    ) -> Any:
+        header = RequestHeaderProto(
+            methodName=method,
+            declaringClassProtocolName=protocol.java_name,
+            clientProtocolVersion=1,
+        )
+        self._call_id += 1
+        served = self.endpoint.find(header.SerializeToString())
+        call = RpcCall(user, "", b"c" * 16, self._call_id, 0, "127.0.0.1")
+        answer = served.handler(request, call)
+        if isinstance(answer, Promise):
+            self.cluster.settle()
+            answer = answer.value()
+        assert isinstance(answer, protocol.methods[method].response_class)
+        answer.SerializeToString()  # every required field is there
+        return answer
+
+
+@pytest.fixture
+def port() -> Port:
+    return Port(SimulatedNameNode(datanodes=3))
+
+
+def mkdirs(port: Port, path: str) -> None:
+    request = pb.MkdirsRequestProto(src=path, createParent=True)
+    request.masked.perm = 0o755
+    assert port.call("mkdirs", request).result
+
+
+def test_every_request_of_the_namespace_is_answered_by_somebody() -> None:
+    asked = {
+        kind
+        for kind in vars(requests).values()
+        if isinstance(kind, type) and kind.__module__ == requests.__name__
+    }
+    assert asked - set(ASKS) == set()
+
+
+def test_every_method_but_a_few_is_served(port: Port) -> None:
+    served = port.endpoint.protocols
+    client = protocols.CLIENT_NAMENODE
+    assert set(client.methods) - set(served[client.java_name]) == NOT_SERVED
+    for protocol in (protocols.DATANODE, protocols.HA_SERVICE, protocols.FILE_SET):
+        assert set(protocol.methods) == set(served[protocol.java_name])
+
+
+def test_methods_without_arguments_answer_with_all_their_fields(port: Port) -> None:
+    for method in (
+        "getServerDefaults",
+        "getFsStats",
+        "getFsReplicatedBlockStats",
+        "getFsECBlockGroupStats",
+        "getStoragePolicies",
+        "getHAServiceState",
+        "getDataEncryptionKey",
+        "getErasureCodingPolicies",
+        "getSlowDatanodeReport",
+        "getCurrentEditLogTxid",
+        "getSnapshottableDirListing",
+        "upgradeStatus",
+        "rollEdits",
+        "refreshNodes",
+        "msync",
+    ):
+        request_class = protocols.CLIENT_NAMENODE.methods[method].request_class
+        port.call(method, request_class())
+
+
+def test_numbers_below_zero_survive_unsigned_fields(port: Port) -> None:
+    mkdirs(port, "/d")
+    summary = port.call("getContentSummary", pb.GetContentSummaryRequestProto(path="/d")).summary
+    assert summary.quota == summary.spaceQuota == 2**64 - 1
+    port.call(
+        "setQuota",
+        pb.SetQuotaRequestProto(path="/d", namespaceQuota=10, storagespaceQuota=2**63 - 1),
+    )
+    usage = port.call("getQuotaUsage", pb.GetQuotaUsageRequestProto(path="/d")).usage
+    assert (usage.quota, usage.spaceQuota) == (10, 2**64 - 1)
+    before = port.call("getFileInfo", pb.GetFileInfoRequestProto(src="/d")).fs
+    port.call("setTimes", pb.SetTimesRequestProto(src="/d", mtime=123_456, atime=2**64 - 1))
+    after = port.call("getFileInfo", pb.GetFileInfoRequestProto(src="/d")).fs
+    assert (after.modification_time, after.access_time) == (123_456, before.access_time)
+    with pytest.raises(RemoteError, match="negative"):
+        port.call(
+            "truncate",
+            pb.TruncateRequestProto(src="/d", newLength=2**64 - 5, clientName="c"),
+        )
+
+
+def test_what_is_not_there_is_an_empty_answer(port: Port) -> None:
+    assert not port.call("getFileInfo", pb.GetFileInfoRequestProto(src="/no")).HasField("fs")
+    listing = pb.GetListingRequestProto(src="/no", startAfter=b"", needLocation=False)
+    assert not port.call("getListing", listing).HasField("dirList")
+
+
+def test_files_and_their_locations(port: Port) -> None:
+    create = pb.CreateRequestProto(
+        src="/f",
+        clientName="c",
+        createFlag=pb.CREATE,
+        createParent=True,
+        replication=3,
+        blockSize=1 << 20,
+    )
+    create.masked.perm = 0o644
+    status = port.call("create", create).fs
+    assert status.fileType == hdfs.HdfsFileStatusProto.IS_FILE
+    added = port.call(
+        "addBlock", pb.AddBlockRequestProto(src="/f", clientName="c", fileId=status.fileId)
+    ).block
+    assert len(added.locs) == len(added.storageIDs) == len(added.isCached) == 3
+    assert len({node.id.datanodeUuid for node in added.locs}) == 3
+    located = port.call(
+        "getBlockLocations",
+        pb.GetBlockLocationsRequestProto(src="/f", offset=0, length=2**63 - 1),
+    ).locations
+    assert located.underConstruction
+    assert located.lastBlock.b.blockId == added.b.blockId
+
+
+def test_a_batched_listing_goes_on_behind_its_cursor(port: Port) -> None:
+    for folder in ("a", "b"):
+        for number in range(700):
+            mkdirs(port, f"/{folder}/{number:03d}")
+    paths = ["/a", "/no", "/b"]
+    cursor, seen, refused = b"", {0: 0, 2: 0}, []
+    for _ in range(10):
+        answer = port.call(
+            "getBatchedListing",
+            pb.GetBatchedListingRequestProto(paths=paths, startAfter=cursor, needLocation=False),
+        )
+        for listing in answer.listings:
+            if listing.HasField("exception"):
+                refused.append((listing.parentIdx, listing.exception.className))
+            else:
+                seen[listing.parentIdx] += len(listing.partialListing)
+        cursor = answer.startAfter
+        if not answer.hasMore:
+            break
+    assert seen == {0: 700, 2: 700}
+    assert refused == [(1, "java.io.FileNotFoundException")]
+    with pytest.raises(RemoteError, match="another listing"):
+        port.call(
+            "getBatchedListing",
+            pb.GetBatchedListingRequestProto(paths=["/a"], startAfter=b"\x00", needLocation=False),
+        )
+
+
+def test_operators_orders_are_the_superusers(port: Port) -> None:
+    enter = pb.SetSafeModeRequestProto(action=pb.SAFEMODE_ENTER)
+    for method, request in (
+        ("setSafeMode", enter),
+        ("refreshNodes", pb.RefreshNodesRequestProto()),
+        ("rollEdits", pb.RollEditsRequestProto()),
+        ("setBalancerBandwidth", pb.SetBalancerBandwidthRequestProto(bandwidth=1)),
+        ("saveNamespace", pb.SaveNamespaceRequestProto()),
+        ("listOpenFiles", pb.ListOpenFilesRequestProto(id=0, path="/")),
+    ):
+        with pytest.raises(RemoteError, match=r"[Ss]uperuser"):
+            port.call(method, request, user="eve")
+    assert port.failures == []
+
+
+def test_what_is_not_offered_is_refused_with_its_name(port: Port) -> None:
+    request = protocols.CLIENT_NAMENODE.methods["createEncryptionZone"].request_class()
+    with pytest.raises(RemoteError, match="Encryption is not served"):
+        port.call("createEncryptionZone", request)

@@ -1,0 +1,214 @@
+"""Snapshots: what they see after the tree went on, what is kept for them, what they tell apart."""
+
+import pytest
+
+from headrace.namespace.ops import snapshot
+from headrace.namespace.requests import (
+    AllowSnapshot,
+    Append,
+    Complete,
+    Concat,
+    CreateSnapshot,
+    Delete,
+    DeleteSnapshot,
+    DisallowSnapshot,
+    GetBlockLocations,
+    GetFileInfo,
+    GetListing,
+    GetSnapshotDiffReport,
+    GetSnapshotListing,
+    GetSnapshottableDirListing,
+    Mkdirs,
+    Rename2,
+    RenameSnapshot,
+    SetPermission,
+    Truncate,
+)
+from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
+from headrace.wire.hadoop import exceptions
+from headrace.wire.hadoop.exceptions import RemoteError
+
+
+@pytest.fixture
+def cluster() -> SimulatedNameNode:
+    cluster = SimulatedNameNode(datanodes=3)
+    cluster.write("/d/a", 100)
+    cluster.write("/d/sub/b", 200)
+    cluster.ask(AllowSnapshot("/d"))
+    return cluster
+
+
+def names(cluster: SimulatedNameNode, path: str) -> list[str]:
+    return [entry.path for entry in cluster.ask(GetListing(path, b"")).entries]
+
+
+def refused(cluster: SimulatedNameNode, request: object) -> str:
+    with pytest.raises(RemoteError) as caught:
+        cluster.ask(request)
+    return caught.value.class_name
+
+
+def diff(cluster: SimulatedNameNode, older: str, newer: str) -> list[tuple[str, str, str]]:
+    report = cluster.namenode.read(
+        snapshot.read_diff, GetSnapshotDiffReport("/d", older, newer), cluster.caller()
+    ).value()
+    return [(entry.kind, entry.path, entry.target_path) for entry in report.entries]
+
+
+def test_a_snapshot_sees_what_was(cluster: SimulatedNameNode) -> None:
+    assert cluster.ask(CreateSnapshot("/d", "s1")) == "/d/.snapshot/s1"
+    cluster.ask(Delete("/d/a", False))
+    cluster.ask(SetPermission("/d/sub", 0o700))
+    cluster.ask(Mkdirs("/d/new", 0o755))
+    cluster.ask(Rename2("/d/sub/b", "/d/new/c"))
+    assert names(cluster, "/d") == ["new", "sub"]
+    assert names(cluster, "/d/.snapshot") == ["s1"]
+    assert names(cluster, "/d/.snapshot/s1") == ["a", "sub"]
+    assert names(cluster, "/d/.snapshot/s1/sub") == ["b"]
+    assert cluster.ask(GetFileInfo("/d/.snapshot/s1/sub")).mode == 0o755
+    assert cluster.ask(GetFileInfo("/d/.snapshot/s1/a")).length == 100
+    assert len(cluster.ask(GetBlockLocations("/d/.snapshot/s1/a", 0, 999)).blocks) == 1
+    assert refused(cluster, Delete("/d/.snapshot/s1/a", False)) == (
+        exceptions.SNAPSHOT_ACCESS_CONTROL
+    )
+    assert refused(cluster, Delete("/d", True)) == exceptions.SNAPSHOT
+    cluster.beat()
+    assert all(len(node.replicas) == 2 for node in cluster.nodes), "the snapshot's blocks stay"
+
+
+def test_deleting_a_snapshot_frees_what_only_it_had(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    cluster.ask(Delete("/d/a", False))
+    cluster.ask(CreateSnapshot("/d", "s2"))
+    cluster.ask(Delete("/d/sub", True))
+    assert names(cluster, "/d/.snapshot/s2") == ["sub"]
+    assert names(cluster, "/d/.snapshot/s2/sub") == ["b"]
+    before = durable_state(cluster.ns)
+    cluster.restart()
+    assert durable_state(cluster.ns) == before
+    cluster.ask(DeleteSnapshot("/d", "s1"))
+    assert names(cluster, "/d/.snapshot/s2/sub") == ["b"]
+    assert len(cluster.ns.blocks) == 1
+    cluster.ask(DeleteSnapshot("/d", "s2"))
+    assert (cluster.ns.detached, cluster.ns.blocks, cluster.ns.saved_ids) == ({}, {}, set())
+    cluster.beat()
+    assert all(not node.replicas for node in cluster.nodes)
+    cluster.ask(DisallowSnapshot("/d"))
+    assert cluster.ask(Delete("/d", True)) is True
+
+
+def test_an_older_snapshot_keeps_the_state_of_a_newer_one(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    cluster.ask(CreateSnapshot("/d", "s2"))
+    cluster.ask(SetPermission("/d/a", 0o600))
+    cluster.ask(DeleteSnapshot("/d", "s2"))
+    assert cluster.ask(GetFileInfo("/d/.snapshot/s1/a")).mode == 0o644
+    assert cluster.ask(GetFileInfo("/d/a")).mode == 0o600
+
+
+def test_files_made_after_a_snapshot_leave_no_trace(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    cluster.write("/d/sub/late", 10)
+    cluster.ask(Delete("/d/sub", True))
+    assert len(cluster.ns.detached) == 2
+    assert names(cluster, "/d/.snapshot/s1/sub") == ["b"]
+
+
+def test_append_and_truncate_leave_the_snapshot_alone(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    last = cluster.ask(Append("/d/a", "w2")).block
+    stamp = cluster.ns.generation_stamp
+    grown = last.block._replace(num_bytes=150)
+    for node in cluster.nodes:
+        node.received(grown)
+    assert cluster.ask(Complete("/d/a", "w2", grown)) is True
+    assert cluster.ns.generation_stamp == stamp
+    assert cluster.ask(GetFileInfo("/d/a")).length == 150
+    assert cluster.ask(GetFileInfo("/d/.snapshot/s1/a")).length == 100
+    assert cluster.ask(GetBlockLocations("/d/.snapshot/s1/a", 0, 999)).file_length == 100
+    assert refused(cluster, Truncate("/d/a", 10, "w")) == exceptions.UNSUPPORTED_OPERATION
+    assert cluster.ask(Truncate("/d/a", 0, "w")) is True
+    assert cluster.ask(GetFileInfo("/d/a")).length == 0
+    assert len(cluster.ns.blocks) == 2
+    cluster.ask(DeleteSnapshot("/d", "s1"))
+    assert len(cluster.ns.blocks) == 1
+
+
+def test_concat_of_a_captured_source_is_refused(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    cluster.write("/t", 5)
+    assert refused(cluster, Concat("/t", ("/d/a",))) == exceptions.SNAPSHOT
+
+
+def test_moved_out_of_the_directory(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    cluster.ask(Rename2("/d/sub", "/elsewhere"))
+    cluster.ask(SetPermission("/elsewhere/b", 0o600))
+    assert cluster.ask(GetFileInfo("/d/.snapshot/s1/sub/b")).mode == 0o644
+    cluster.ask(Delete("/elsewhere", True))
+    assert cluster.ask(GetFileInfo("/d/.snapshot/s1/sub/b")).mode == 0o644
+    cluster.ask(DeleteSnapshot("/d", "s1"))
+    assert cluster.ns.detached == {}
+    assert len(cluster.ns.blocks) == 1
+
+
+def test_differences(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    cluster.advance(5)
+    cluster.ask(Delete("/d/a", False))
+    cluster.ask(Mkdirs("/d/new", 0o755))
+    cluster.ask(Rename2("/d/sub", "/d/new/bus"))
+    cluster.ask(SetPermission("/d/new/bus/b", 0o600))
+    cluster.ask(CreateSnapshot("/d", "s2"))
+    expected = [
+        ("M", "", ""),
+        ("-", "a", ""),
+        ("+", "new", ""),
+        ("R", "sub", "new/bus"),
+        ("M", "sub/b", ""),
+    ]
+    assert diff(cluster, "s1", "s2") == expected
+    assert diff(cluster, "s1", "") == expected
+    assert diff(cluster, "s2", "") == []
+    backwards = [
+        ("M", "", ""),
+        ("+", "a", ""),
+        ("-", "new", ""),
+        ("R", "new/bus", "sub"),
+        ("M", "new/bus/b", ""),
+    ]
+    assert sorted(diff(cluster, "s2", "s1")) == sorted(e for e in backwards)
+
+
+def test_names_and_lists(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    assert refused(cluster, CreateSnapshot("/d", "s1")) == exceptions.SNAPSHOT
+    assert refused(cluster, CreateSnapshot("/d", "a/b")) == exceptions.HADOOP_ILLEGAL_ARGUMENT
+    assert refused(cluster, CreateSnapshot("/d/sub", "x")) == exceptions.SNAPSHOT
+    assert refused(cluster, AllowSnapshot("/d/sub")) == exceptions.SNAPSHOT
+    assert refused(cluster, AllowSnapshot("/")) == exceptions.SNAPSHOT
+    assert refused(cluster, DisallowSnapshot("/d")) == exceptions.SNAPSHOT
+    assert refused(cluster, DeleteSnapshot("/d", "none")) == exceptions.SNAPSHOT
+    cluster.ask(RenameSnapshot("/d", "s1", "s0"))
+    assert refused(cluster, RenameSnapshot("/d", "s1", "s2")) == exceptions.SNAPSHOT
+    default = cluster.ask(CreateSnapshot("/d", ""))
+    assert default == "/d/.snapshot/s20231114-221320.000"
+    caller = cluster.caller()
+    (directory,) = cluster.namenode.read(
+        snapshot.read_directories, GetSnapshottableDirListing(), caller
+    ).value()
+    assert (directory.parent_path, directory.status.path, directory.snapshot_number) == (
+        "/",
+        "d",
+        2,
+    )
+    listed = cluster.namenode.read(
+        snapshot.read_snapshots, GetSnapshotListing("/d"), caller
+    ).value()
+    assert [entry.status.path for entry in listed] == ["s0", "s20231114-221320.000"]
+
+
+def test_full_blocks_only(cluster: SimulatedNameNode) -> None:
+    """A file whose last block is full is appended to by a new block."""
+    cluster.write("/d/full", BLOCK_SIZE)
+    assert cluster.ask(Append("/d/full", "w")).block is None
