@@ -15,7 +15,7 @@ Every controller answers the first row, also one that does not lead.
 import struct
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.base.answers import OrderedAnswers, Slot
 from headrace.base.broker_config import BrokerConfig
@@ -23,9 +23,6 @@ from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
 from headrace.base.network import Part, Transport
 from headrace.base.promise import Promise
-from headrace.cluster.api_versions import api_versions, unsupported_version
-from headrace.cluster.controllers import describe_controllers
-from headrace.cluster.describe_configs import ConfiguredNode, describe_configs
 from headrace.cluster.image import ClusterImage
 from headrace.cluster.listener_apis import (
     BY_KEY,
@@ -35,24 +32,18 @@ from headrace.cluster.listener_apis import (
     answerer_of,
 )
 from headrace.cluster.principals import ANONYMOUS, decode_principal
-from headrace.cluster.refusals import refusal
 from headrace.quorum.state_machine import NotLeader
 from headrace.wire.kafka.codec import decode
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.frames import RequestHeader, decode_request_header, encode_response
 from headrace.wire.kafka.message import Message
-from headrace.wire.kafka.messages.api_versions import ApiVersionsRequest
-from headrace.wire.kafka.messages.describe_cluster import DescribeClusterRequest
-from headrace.wire.kafka.messages.describe_configs import DescribeConfigsRequest
-from headrace.wire.kafka.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from headrace.wire.kafka.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from headrace.wire.kafka.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from headrace.wire.kafka.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 _HEAD = struct.Struct(">hhih")
 _API_VERSIONS = 18
+_ENVELOPE = 58
 
 
 class ReplicaDoor(Protocol):
@@ -108,39 +99,53 @@ class ControllerListener:
                 return self._answer_myself(request, api_version)
 
     def _answer_myself(self, request: Any, api_version: int) -> Promise[Any]:
-        match request:
-            case ApiVersionsRequest():
-                image = self._image()
-                response: Any = api_versions(request, api_version, CONTROLLER_APIS, image)
-            case DescribeClusterRequest():
-                response = describe_controllers(
-                    self._image(),
-                    request,
-                    cluster_id=self._cluster_id,
-                    leader_id=self._leader_id(),
-                    listener_name=self._listener_name,
-                )
-            case DescribeConfigsRequest():
-                node = ConfiguredNode(self.node_id, self._config, self._image())
-                response = describe_configs(node, request)
-            case SaslHandshakeRequest():
-                none = int(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-                response = SaslHandshakeResponse(error_code=none, mechanisms=[])
-            case SaslAuthenticateRequest():
-                response = SaslAuthenticateResponse(
-                    error_code=int(ErrorCode.ILLEGAL_SASL_STATE),
-                    error_message="SaslAuthenticate comes after a SaslHandshake that was granted.",
-                )
-            case EnvelopeRequest():
-                return self._open_envelope(request)
-            case _:
-                raise AssertionError(f"{type(request).__name__} is not the listener's")
-        return Promise.resolved(response)
+        if request.API_KEY == _ENVELOPE:
+            return self._open_envelope(request)
+        return Promise.resolved(_OWN_ANSWERS[request.API_KEY](self, request, api_version))
+
+    # What each of these needs is loaded at its first request.
+
+    def _api_versions(self, request: Any, api_version: int) -> Any:
+        from headrace.cluster.api_versions import api_versions
+
+        return api_versions(request, api_version, CONTROLLER_APIS, self._image())
+
+    def _describe_cluster(self, request: Any, _api_version: int) -> Any:
+        from headrace.cluster.controllers import describe_controllers
+
+        return describe_controllers(
+            self._image(),
+            request,
+            cluster_id=self._cluster_id,
+            leader_id=self._leader_id(),
+            listener_name=self._listener_name,
+        )
+
+    def _describe_configs(self, request: Any, _api_version: int) -> Any:
+        from headrace.cluster.describe_configs import ConfiguredNode, describe_configs
+
+        return describe_configs(ConfiguredNode(self.node_id, self._config, self._image()), request)
+
+    def _sasl_handshake(self, _request: Any, _api_version: int) -> Any:
+        from headrace.wire.kafka.messages.sasl_handshake import SaslHandshakeResponse
+
+        none = int(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+        return SaslHandshakeResponse(error_code=none, mechanisms=[])
+
+    def _sasl_authenticate(self, _request: Any, _api_version: int) -> Any:
+        from headrace.wire.kafka.messages.sasl_authenticate import SaslAuthenticateResponse
+
+        return SaslAuthenticateResponse(
+            error_code=int(ErrorCode.ILLEGAL_SASL_STATE),
+            error_message="SaslAuthenticate comes after a SaslHandshake that was granted.",
+        )
 
     # -- Envelope ----------------------------------------------------------------------
 
-    def _open_envelope(self, envelope: EnvelopeRequest) -> Promise[EnvelopeResponse]:
+    def _open_envelope(self, envelope: "EnvelopeRequest") -> "Promise[EnvelopeResponse]":
         """Whatever is wrong with what is inside is an error of the envelope, not of the peer."""
+        from headrace.wire.kafka.messages.envelope import EnvelopeResponse
+
         frame = envelope.request_data
         try:
             header, position = decode_request_header(frame)
@@ -170,7 +175,18 @@ class ControllerListener:
         return answered
 
 
-def _returned(error: ErrorCode) -> Promise[EnvelopeResponse]:
+_OWN_ANSWERS: dict[int, Callable[[ControllerListener, Any, int], Any]] = {
+    17: ControllerListener._sasl_handshake,
+    18: ControllerListener._api_versions,
+    32: ControllerListener._describe_configs,
+    36: ControllerListener._sasl_authenticate,
+    60: ControllerListener._describe_cluster,
+}
+
+
+def _returned(error: ErrorCode) -> "Promise[EnvelopeResponse]":
+    from headrace.wire.kafka.messages.envelope import EnvelopeResponse
+
     return Promise.resolved(EnvelopeResponse(error_code=int(error)))
 
 
@@ -195,6 +211,8 @@ class ControllerSession(OrderedAnswers):
         if not api.serves(version):
             if key != _API_VERSIONS:
                 raise ProtocolError(f"{api.name} v{version} is not served")
+            from headrace.cluster.api_versions import unsupported_version
+
             slot = Slot()
             slot.parts = [encode_response(unsupported_version(api), 0, correlation_id)]
             self._slots.append(slot)
@@ -212,6 +230,8 @@ class ControllerSession(OrderedAnswers):
         def on_settled(settled: Promise[Any]) -> None:
             error = settled.error
             if isinstance(error, NotLeader):
+                from headrace.cluster.refusals import refusal
+
                 response: Any = refusal(request, ErrorCode.NOT_CONTROLLER, str(error))
             elif error is not None:
                 parts.reject(error)

@@ -243,8 +243,9 @@ class LogDirectory:
         key = (topic, index)
         path = self._folders.path_of(topic, index)
         try:
-            self._folders.move_stray(topic, index, topic_id)
-            is_new = not self._storage.is_directory(path)
+            if self._folders.has(topic, index):
+                self._folders.move_stray(topic, index, topic_id)
+            is_new = not self._folders.has(topic, index)
             if is_new and self._forget(key):
                 # Before the new log is written to: a start that finds the old numbers would
                 # hold it to them.

@@ -35,6 +35,7 @@ from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationR
 Addresses = dict[str, tuple[str, int]]
 """What clients of each listener are told to connect to."""
 
+MEMBERSHIP_DELAY_MS = 50
 CATCHING_UP_MS = 50
 """A quorum that has nothing new tells nobody: whoever waits for it looks again."""
 
@@ -194,9 +195,9 @@ class AssembledNode:
         """Take part in the quorum; the promise holds the broker's epoch once it may serve, and
         -1 at once where there is no broker."""
         self.host.start()
-        if self.membership is not None:
-            self.membership.start()
         if self.lifecycle is None:
+            assert self.membership is not None
+            self.membership.start()
             return Promise.resolved(-1)
         self._look_for_quorum()
         return self.lifecycle.started.map(self._on_serving)
@@ -242,6 +243,9 @@ class AssembledNode:
         self.broker.is_serving = True
         self.broker.groups.start()
         self.broker.transactions.start()
+        if self.membership is not None:
+            # Not before clients are served: nobody waits for it.
+            self._seams.timers.call_later(MEMBERSHIP_DELAY_MS, self.membership.start)
         return broker_epoch
 
     # -- what the quorum tells ---------------------------------------------------------

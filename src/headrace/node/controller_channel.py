@@ -24,7 +24,7 @@ requests wait, more are refused at once.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.base.clock import Clock, Timers
 from headrace.base.errors import ProtocolError
@@ -32,14 +32,15 @@ from headrace.base.limits import METADATA_WAITING_MAX
 from headrace.base.promise import Promise
 from headrace.cluster.listener_apis import FORWARDABLE
 from headrace.cluster.principals import encode_principal
-from headrace.cluster.refusals import refusal
 from headrace.quorum.peers import Peers
 from headrace.quorum.state_machine import NotLeader
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.frames import decode_response, encode_request
 from headrace.wire.kafka.message import Message
-from headrace.wire.kafka.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from headrace.wire.kafka.served import response_class_of
+
+if TYPE_CHECKING:
+    from headrace.wire.kafka.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 REST_MS = 20
 """Between two attempts; the quorum itself needs longer to find a leader."""
@@ -51,6 +52,13 @@ NOBODY = -1
 _LOOPBACK = bytes((127, 0, 0, 1))
 _SIZE_BYTES = 4
 _CLIENT_ID = "headrace-forwarding"
+
+
+def refusal(request: Any, error: ErrorCode, message: str | None = None) -> Any:
+    # Its messages are of many APIs: a node that refuses nothing does not load them.
+    from headrace.cluster import refusals
+
+    return refusals.refusal(request, error, message)
 
 
 class LocalController(Protocol):
@@ -216,7 +224,9 @@ class _Asked:
 
     # -- Envelope ----------------------------------------------------------------------
 
-    def _in_envelope(self) -> EnvelopeRequest:
+    def _in_envelope(self) -> "EnvelopeRequest":
+        from headrace.wire.kafka.messages.envelope import EnvelopeRequest
+
         frame = encode_request(self._request, self._api_version, 0, _CLIENT_ID)
         return EnvelopeRequest(
             request_data=frame[_SIZE_BYTES:],
@@ -225,6 +235,8 @@ class _Asked:
         )
 
     def _on_envelope(self, response: Message | None) -> None:
+        from headrace.wire.kafka.messages.envelope import EnvelopeResponse
+
         if not isinstance(response, EnvelopeResponse):
             self._again()
             return
@@ -236,7 +248,7 @@ class _Asked:
             case error:
                 self._settle().resolve(refusal(self._request, ErrorCode.of(error)))
 
-    def _open(self, envelope: EnvelopeResponse) -> None:
+    def _open(self, envelope: "EnvelopeResponse") -> None:
         response_class = response_class_of(type(self._request))
         try:
             _, response = decode_response(

@@ -25,12 +25,6 @@ from headrace.quorum.settings import Identity
 from headrace.quorum.voters import Endpoint, VoterSet
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.message import Message
-from headrace.wire.kafka.messages import (
-    add_raft_voter,
-    controller_registration,
-    remove_raft_voter,
-    update_raft_voter,
-)
 
 LOOK_INTERVAL_MS = 1_000
 CHANGE_TIMEOUT_MS = 5_000
@@ -84,10 +78,13 @@ class Membership:
         self._events = events
         self._is_asking = False
         self._is_looking = False
+        self._is_started = False
         self._is_closed = False
+        self._has_registered = False
         self._refused: dict[str, str] = {}
 
     def start(self) -> None:
+        self._is_started = True
         self._consider()
 
     def close(self) -> None:
@@ -98,7 +95,9 @@ class Membership:
             self._timers.call_soon(self._consider)
 
     def _consider(self) -> None:
-        if self._is_asking or self._is_closed or self._quorum.leader_id < 0:
+        if self._is_asking or self._is_closed or not self._is_started:
+            return
+        if self._quorum.leader_id < 0:
             return
         if self._wants_registration():
             self._register()
@@ -119,10 +118,15 @@ class Membership:
     # -- registration ------------------------------------------------------------------
 
     def _wants_registration(self) -> bool:
+        if self._has_registered:
+            return False  # it may be on its way into our own image
         known = self._image().controllers.get(self._identity.node_id)
         return known is None or known.incarnation_id != self._incarnation_id
 
     def _register(self) -> None:
+        # These messages are loaded when there is something to wish for.
+        from headrace.wire.kafka.messages import controller_registration
+
         request = controller_registration.ControllerRegistrationRequest(
             controller_id=self._identity.node_id,
             incarnation_id=self._incarnation_id,
@@ -145,6 +149,7 @@ class Membership:
             response = settled.value() if settled.error is None else None
             self._tell("registration", response)
             if self._refused.get("registration") is None:
+                self._has_registered = True
                 self._timers.call_soon(self._consider)
             else:
                 self._look_again()
@@ -161,6 +166,8 @@ class Membership:
             return self._update() if registered.endpoints != self._endpoints else None
         if not self._auto_join:
             return None
+        from headrace.wire.kafka.messages import add_raft_voter, remove_raft_voter
+
         if registered is not None:
             # Our id on a disk that is gone: it can't vote any more, and stands in our way.
             return remove_raft_voter.RemoveRaftVoterRequest(
@@ -181,6 +188,8 @@ class Membership:
         )
 
     def _update(self) -> Message:
+        from headrace.wire.kafka.messages import update_raft_voter
+
         return update_raft_voter.UpdateRaftVoterRequest(
             cluster_id=self._identity.cluster_id,
             current_leader_epoch=self._quorum.epoch,
