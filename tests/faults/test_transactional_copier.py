@@ -20,7 +20,7 @@ from tests.interop.confluent import create_topic, producer_of
 from tests.interop.conftest import TARGETS, Target, start_target
 from tests.interop.java_tools import JavaTools, java_command
 
-RECORDS = 3_000
+RECORDS_PER_KILL = 800
 PER_TRANSACTION = 50
 PAUSE_MS = 60
 """Between transactions, so that there is something left to be killed."""
@@ -121,11 +121,12 @@ def run(
 ) -> None:
     """`survives`: whether the copier's client goes on by itself when the broker was killed."""
     chance = random.Random(seed)
+    record_count = RECORDS_PER_KILL * kills
     servers = victim.bootstrap_servers
     create_topic(servers, "input")
     create_topic(servers, "output", config={"segment.bytes": "1048576"})
     producer = producer_of(servers)
-    sent = [f"record {number}" for number in range(RECORDS)]
+    sent = [f"record {number}" for number in range(record_count)]
     for value in sent:
         producer.produce("input", value=value.encode(), partition=0)
     assert producer.flush(30) == 0
@@ -145,10 +146,10 @@ def run(
         at_work.await_end()
     finally:
         at_work.kill()
-    assert along.finish(RECORDS) == sent
+    assert along.finish(record_count) == sent
     late = CommittedReader(servers, "output")
     late.start()
-    assert late.finish(RECORDS) == sent
+    assert late.finish(record_count) == sent
 
 
 def python_copier() -> list[str]:

@@ -125,26 +125,20 @@ class Fetch:
         self._broker.waiting_fetches.add(self)
 
     def on_appended(self, byte_count: int) -> None:
-        if self._frame.isolation_level == _READ_COMMITTED:
-            self._on_stable()
-            return
         self._available_bytes += byte_count
-        if self._available_bytes >= self._frame.min_bytes:
-            self._complete()
-
-    def _on_stable(self) -> None:
-        """Bytes of an open transaction are not what this one waits for."""
-        find = self._broker.partitions.find
-        for wanted in self._wanted:
-            partition = find(wanted.topic, wanted.index)
-            if partition is not None and partition.last_stable_offset > wanted.fetch_offset:
-                break
-        else:
+        if self._available_bytes < self._frame.min_bytes:
             return
-        rows, byte_count, urgent = self._read()
-        if urgent or byte_count >= self._frame.min_bytes:
-            self.cancel()
-            self._finish(rows)
+        if self._frame.isolation_level == _READ_COMMITTED and self._is_held_back():
+            return
+        self._complete()
+
+    def _is_held_back(self) -> bool:
+        """Whether what was counted belongs to open transactions, and too little is left without."""
+        for partition in self._waiting_on:
+            if partition.last_stable_offset < partition.high_watermark:
+                _, byte_count, urgent = self._read()
+                return not urgent and byte_count < self._frame.min_bytes
+        return False
 
     def on_gone(self) -> None:
         self._complete()

@@ -28,6 +28,9 @@ from headrace.broker.transactions.upkeep import Upkeep
 from headrace.broker.transactions.verdicts import AlreadyDone, Need, ProducerAnswer
 from headrace.wire.kafka.errors import ErrorCode
 
+ADD_WAIT_MS_MAX = 100
+"""How long a batch waits for the end of the transaction before; Kafka's own limit."""
+
 FreshProducerId = Callable[[], Promise[int]]
 
 
@@ -45,6 +48,7 @@ class TransactionCoordinator:
         self.settings = TransactionSettings.from_config(config)
         self._log = state_log
         self._clock = clock
+        self._timers = timers
         self._fresh_producer_id = fresh_producer_id
         self._server_version = server_version
         self._shards = TransactionShards(state_log, timers, server_version)
@@ -208,23 +212,33 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> Promise[ErrorCode]:
-        """The same for a batch that waits in the broker: it may wait for a transition to end.
+        """The same for a batch that waits in the broker: it may wait a moment for a transition.
 
         Batches of one producer are let through in the order in which they came.
         """
         added: Promise[ErrorCode] = Promise()
 
+        def on_late() -> None:
+            if not added.settled:
+                added.resolve(ErrorCode.CONCURRENT_TRANSACTIONS)
+
         def on_free() -> None:
+            if added.settled:
+                return
             outcome = self.add_partitions(
                 transactional_id, producer_id, producer_epoch, partitions, client_version
             )
-            outcome.then(lambda told: added.resolve(told.value()))
+            outcome.then(lambda told: None if added.settled else added.resolve(told.value()))
 
         hosted = self._find(transactional_id)
         if isinstance(hosted, ErrorCode):
             added.resolve(hosted)
-        else:
-            hosted.when_free(on_free)
+            return added
+        is_busy = hosted.pending is not None
+        hosted.when_free(on_free)
+        if is_busy:
+            alarm = self._timers.call_later(ADD_WAIT_MS_MAX, on_late)
+            added.then(lambda _: alarm.cancel())
         return added
 
     def verify_partitions(

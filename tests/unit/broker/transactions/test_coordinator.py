@@ -6,6 +6,7 @@ import pytest
 from tests.unit.broker.transactions.stage import Marker, MemoryStateLog, Stage
 
 from headrace.base.promise import Promise
+from headrace.broker.transactions.coordinator import ADD_WAIT_MS_MAX
 from headrace.broker.transactions.markers import RETRY_BACKOFF_MS
 from headrace.broker.transactions.verdicts import ProducerAnswer
 from headrace.wire.kafka.errors import ErrorCode
@@ -59,6 +60,18 @@ def test_a_writer_waits_for_the_markers_instead_of_coming_again() -> None:
     stage.peers.release()
     assert [one.value() for one in waiting] == [NONE, NONE]
     assert stage.metadata().partitions == {("t", 0), ("t", 1)}
+
+
+def test_a_writer_does_not_wait_for_ever() -> None:
+    stage = Stage()
+    who = stage.began()
+    stage.peers.is_holding = True
+    following = stage.end(who).value()
+    waiting = stage.coordinator.add_by_writing("id", following.producer_id, 1, [("t", 0)], 2)
+    stage.timers.advance(ADD_WAIT_MS_MAX)
+    assert waiting.value() is BUSY
+    stage.peers.release()
+    assert stage.state == "CompleteCommit", "nobody was added behind its back"
 
 
 def test_writers_are_let_through_in_order() -> None:
