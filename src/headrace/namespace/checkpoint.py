@@ -103,7 +103,7 @@ def build(storage: Storage, directory: str, end_offset: int, settings: Namespace
     ns = load_newest(storage, directory, settings, lambda path, _: damaged.append(path))
     gc.disable()
     try:
-        _replay_files(storage, log_path(directory), ns, end_offset)
+        replay_files(storage, log_path(directory), ns, end_offset)
     finally:
         gc.enable()
     save(storage, directory, ns)
@@ -128,7 +128,7 @@ def save(storage: Storage, directory: str, ns: Namespace) -> str:
     return path
 
 
-def _replay_files(storage: Storage, path: str, ns: Namespace, end_offset: int) -> None:
+def replay_files(storage: Storage, path: str, ns: Namespace, end_offset: int) -> None:
     """Replay from the segments' files, read only: the NameNode goes on writing them."""
     names = [name for name in storage.list(path) if name.endswith(".log")]
     bases = sorted(int(name.removesuffix(".log")) for name in names)

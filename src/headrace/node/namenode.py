@@ -56,6 +56,7 @@ from headrace.runtime.webhdfs_data import WebHdfsData
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
 
+_SWITCH_INTERVAL_S = 0.0001
 _DRAIN_STEP_S = 0.02
 _DRAIN_STEPS_MAX = int(SHUTDOWN_TIMEOUT_MS / 1000 / 2 / _DRAIN_STEP_S)
 
@@ -112,6 +113,7 @@ class NameNodeProcess:
     async def start(self) -> None:
         started_ms = self._clock.monotonic_ms()
         self._storage.make_directory(self._data)
+        self._lock_names()
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._announcement_path)
         rpc_address = self._listen()
@@ -129,6 +131,9 @@ class NameNodeProcess:
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 100)
+        # The thread that syncs needs the interpreter twice a sync; a busy loop would let it wait
+        # five milliseconds each time, and every client with it.
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._announce(rpc_address, http_address)
         namespace = namenode.ns
         self.log.info(
@@ -142,11 +147,23 @@ class NameNodeProcess:
             took_ms=self._clock.monotonic_ms() - started_ms,
         )
 
+    @property
+    def _names(self) -> str:
+        """The folder of the edit log and the checkpoints."""
+        return str(self._config["dfs.namenode.name.dir"] or os.path.join(self._data, "name"))
+
+    def _lock_names(self) -> None:
+        """Two NameNodes on one log would be the end of it."""
+        self._storage.make_directory(self._names)
+        path = os.path.join(self._names, "in_use.lock")
+        holder = self._storage.lock(path)
+        if holder is not None:
+            raise UsageError(f"{self._names} is in use by {holder}")
+
     async def _open_namenode(self, host: str) -> NameNode:
         """Load the namespace, or format an empty directory."""
         config = self._config
-        directory = config["dfs.namenode.name.dir"] or os.path.join(self._data, "name")
-        self._storage.make_directory(directory)
+        directory = self._names
         settings = namespace_settings(config, getpass.getuser())
         log = open_log(self._storage, directory, self._clock, FileBudget(self._storage, 64))
 

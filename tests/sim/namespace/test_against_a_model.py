@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from headrace.namespace import requests
-from headrace.namespace.checkpoint import _replay_files
+from headrace.namespace.checkpoint import replay_files
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.requests import (
@@ -248,7 +248,7 @@ class Run:
         again = Namespace(cluster.settings)
         end = cluster.namenode.journal.log.log_end_offset
         if cluster.namenode.journal.log.log_start_offset == 0:
-            _replay_files(cluster.disk, "name/__namespace-0", again, end)
+            replay_files(cluster.disk, "name/__namespace-0", again, end)
             assert durable_state(again) == durable_state(cluster.ns)
 
     def disturb(self) -> None:

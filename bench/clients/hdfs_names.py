@@ -1,0 +1,80 @@
+"""Clients that only change and ask names, each in its own process: hdfs-native, one call at a time.
+
+    python -m bench.clients.hdfs_names URL WORK CLIENTS COUNT FOLDER
+
+WORK: create (create and close), stat, mixed (create+close, stat, listing, rename, delete). Prints
+one JSON object: calls, seconds, and the clients' CPU. A client connects before the clock starts.
+"""
+
+import json
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+
+import hdfs_native
+
+Act = Callable[[hdfs_native.Client, str, int], int]
+_WARM = 20
+_READY_TIMEOUT_S = 120
+
+
+def create(client: hdfs_native.Client, folder: str, number: int) -> int:
+    client.create(f"{folder}/{number}").close()
+    return 1
+
+
+def stat(client: hdfs_native.Client, folder: str, _: int) -> int:
+    client.get_file_info(folder)
+    return 1
+
+
+def mixed(client: hdfs_native.Client, folder: str, number: int) -> int:
+    path = f"{folder}/{number}"
+    client.create(path).close()
+    client.get_file_info(path)
+    client.rename(path, path + "-renamed", False)
+    client.get_file_info(path + "-renamed")
+    client.delete(path + "-renamed", False)
+    return 5
+
+
+ACTS: dict[str, Act] = {"create": create, "stat": stat, "mixed": mixed}
+
+
+def run(url: str, work: str, count: int, folder: str, ready: Barrier) -> None:
+    client = hdfs_native.Client(url)
+    client.mkdirs(folder, 0o755, True)
+    act = ACTS[work]
+    for number in range(_WARM):
+        act(client, folder, -1 - number)
+    ready.wait(_READY_TIMEOUT_S)
+    for number in range(count):
+        act(client, folder, number)
+
+
+def main() -> None:
+    url, work, clients, count, folder = sys.argv[1:]
+    context = multiprocessing.get_context("spawn")
+    ready = context.Barrier(int(clients) + 1)
+    children = [
+        context.Process(target=run, args=(url, work, int(count), f"{folder}/{index}", ready))
+        for index in range(int(clients))
+    ]
+    for child in children:
+        child.start()
+    ready.wait(_READY_TIMEOUT_S)
+    began_s = time.monotonic()
+    for child in children:
+        child.join(600)
+    seconds = time.monotonic() - began_s
+    assert all(child.exitcode == 0 for child in children), "a client failed"
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    calls = int(clients) * int(count) * (5 if work == "mixed" else 1)
+    print(json.dumps({"calls": calls, "seconds": seconds, "cpu_s": used.ru_utime + used.ru_stime}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""A NameNode process and its folder: checkpoints by a child process, damage, a second NameNode."""
+
+import getpass
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+
+from headrace.client.hadoop_rpc import BlockingRpcClient
+from headrace.testing.filesystem import LocalFileSystem, ProcessError
+from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos.acl_pb2 import FsPermissionProto
+
+
+@pytest.fixture
+def dfs() -> Iterator[LocalFileSystem]:
+    with LocalFileSystem(datanodes=0) as running:
+        yield running
+
+
+class Admin:
+    def __init__(self, dfs: LocalFileSystem) -> None:
+        self._dfs = dfs
+
+    def call(self, method: str, request: Message) -> Any:
+        host, port = self._dfs.address.split(":")
+        with BlockingRpcClient(host, int(port), getpass.getuser()) as rpc:
+            return rpc.call(method, request)
+
+    def mkdirs(self, path: str) -> None:
+        request = pb.MkdirsRequestProto(
+            src=path, masked=FsPermissionProto(perm=0o755), createParent=True
+        )
+        assert self.call("mkdirs", request).result is True
+
+    def names(self) -> list[str]:
+        request = pb.GetListingRequestProto(src="/", startAfter=b"", needLocation=False)
+        listing = self.call("getListing", request).dirList
+        return [entry.path.decode() for entry in listing.partialListing]
+
+    def checkpoint(self) -> None:
+        """As `hdfs dfsadmin -saveNamespace` does it."""
+        for action in (pb.SAFEMODE_ENTER, None, pb.SAFEMODE_LEAVE):
+            if action is None:
+                saved = self.call("saveNamespace", pb.SaveNamespaceRequestProto())
+                assert saved.saved is True
+            else:
+                self.call("setSafeMode", pb.SetSafeModeRequestProto(action=action))
+
+
+def images(dfs: LocalFileSystem) -> list[str]:
+    folder = dfs.namenode.data / "name"
+    return sorted(path.name for path in folder.glob("fsimage_*"))
+
+
+def test_a_restart_begins_with_the_checkpoint(dfs: LocalFileSystem) -> None:
+    admin = Admin(dfs)
+    for index in range(3):
+        admin.mkdirs(f"/before{index}")
+        admin.checkpoint()
+    admin.mkdirs("/after")
+    expected = admin.names()
+    assert len(images(dfs)) == 2
+    dfs.namenode.kill()
+    # Without the first edits only the checkpoint can tell of them.
+    dfs.namenode.start()
+    assert Admin(dfs).names() == expected
+
+
+def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(dfs: LocalFileSystem) -> None:
+    admin = Admin(dfs)
+    admin.mkdirs("/a")
+    admin.checkpoint()
+    admin.mkdirs("/b")
+    admin.checkpoint()
+    dfs.namenode.kill()
+    newest = dfs.namenode.data / "name" / images(dfs)[-1]
+    content = bytearray(newest.read_bytes())
+    content[-20] ^= 1
+    newest.write_bytes(content)
+    dfs.namenode.start()
+    assert Admin(dfs).names() == ["a", "b"]
+    assert "checkpoint_damaged" in dfs.namenode.log_text()
+
+
+def test_no_start_without_a_whole_checkpoint(dfs: LocalFileSystem) -> None:
+    admin = Admin(dfs)
+    admin.mkdirs("/a")
+    admin.checkpoint()
+    dfs.namenode.kill()
+    (dfs.namenode.data / "name" / images(dfs)[0]).write_bytes(b"")
+    with pytest.raises(ProcessError, match="no checkpoint in this folder is whole"):
+        dfs.namenode.start()
+    dfs.namenode.kill()
+
+
+def test_two_namenodes_on_one_folder(dfs: LocalFileSystem) -> None:
+    Admin(dfs).mkdirs("/a")
+    addresses = ["--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]
+    command = [sys.executable, "-P", "-m", "headrace", "namenode"]
+    second = subprocess.run(
+        [*command, "--data", str(dfs.namenode.data), *addresses],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert "is in use by process" in second.stderr
+    assert Admin(dfs).names() == ["a"]
