@@ -126,7 +126,8 @@ class InternalLog:
             producer_epoch=producer_epoch,
             is_transactional=producer_id != NO_PRODUCER,
         )
-        return target.append(batch, now_ms).map(int)
+        timeout_ms = int(self._broker.config["offsets.commit.timeout.ms"])
+        return target.append(batch, now_ms, timeout_ms).map(int)
 
     def read(self, partition: int) -> Iterator[LogEntry]:
         """Everything, oldest first. StorageError where the disk or the bytes are not to be

@@ -30,8 +30,8 @@ from headrace.log.unmade_log import UnmadeLog
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.record_batch import BatchHeader
 
-_OWN_COMMIT_MS_MAX = 5_000
-"""How long a batch of the broker's own making waits for its followers."""
+OWN_COMMIT_MS = 5_000
+"""How long a batch of the broker's own making waits for its followers, unless told."""
 
 
 class Waiter(Protocol):
@@ -303,7 +303,9 @@ class Partition:
         if len(self.in_sync.maximal_isr) == 1:
             self.advance_high_watermark()
 
-    def append(self, batch: bytearray, now_ms: int) -> "Promise[ErrorCode]":
+    def append(
+        self, batch: bytearray, now_ms: int, timeout_ms: int = OWN_COMMIT_MS
+    ) -> "Promise[ErrorCode]":
         """Append one batch of the broker's own making and see it as durable as acks=all is."""
         refusal = self.refusal or self.required_acks_refusal()
         if refusal:
@@ -318,7 +320,7 @@ class Partition:
             return Promise.resolved(ErrorCode.of(staged.error))
         if self.in_sync is not None:
             self._on_written(len(batch))
-            return self.committed(staged.last_offset, _OWN_COMMIT_MS_MAX)
+            return self.committed(staged.last_offset, timeout_ms)
         self.high_watermark = self.log.log_end_offset
         for waiter in list(self._waiters):
             waiter.on_appended(len(batch))

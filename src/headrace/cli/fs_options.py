@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.app import group
 
-commands = group("fs", "Files of an HDFS: look, move, copy; and the cluster behind them.")
+commands = group("fs", "Files of an HDFS: look, copy, move, keep up.")
 
 Fs = Annotated[
     str | None,

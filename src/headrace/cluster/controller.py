@@ -24,7 +24,6 @@ from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.cluster.announcements import Announcement, announce, announcements_of
 from headrace.cluster.decision import (
-    REPLICATION_SERVED,
     UNCLEAN_ELECTION_KEY,
     DecisionContext,
     Records,
@@ -88,7 +87,6 @@ class Controller:
         events: EventLog,
         *,
         cluster_id: str | None = None,
-        replication: bool = REPLICATION_SERVED,
     ) -> None:
         """Without `cluster_id` a broker of any cluster may register."""
         self._host = host
@@ -98,7 +96,6 @@ class Controller:
         self._timers = timers
         self._events = events
         self._cluster_id = cluster_id
-        self._replication = replication
         self._watch = SessionWatch(
             clock,
             timers,
@@ -156,7 +153,6 @@ class Controller:
             now_ms=self._clock.monotonic_ms(),
             sessions=self._watch.sessions,
             cluster_id=self._cluster_id,
-            replication=self._replication,
         )
 
     def _note(self, image: ClusterImage, request: Any, records: Records, response: Any) -> None:

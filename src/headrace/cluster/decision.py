@@ -22,10 +22,6 @@ Records = list[Any]
 
 UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
 
-REPLICATION_SERVED = True
-"""Do brokers copy partitions from one another? Until they do, a second replica would be a promise
-that nobody keeps: it is refused, in `cluster.topics`. Simulations of the controller turn it on."""
-
 
 def _no_sessions() -> BrokerSessions:
     return BrokerSessions(timeout_ms=0)
@@ -43,8 +39,6 @@ class DecisionContext:
     """Read only: what was heard is noted by the controller."""
     cluster_id: str | None = None
     """Not checked where it is not known."""
-    replication: bool = REPLICATION_SERVED
-    """May partitions have more than one replica?"""
 
 
 class Refusal(NamedTuple):

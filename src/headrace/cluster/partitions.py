@@ -79,9 +79,9 @@ def _grow(
     added = wanted.count - len(topic.partitions)
     factor = len(topic.partitions[0].replicas)
     if wanted.assignments is not None:
-        return _manual(image, wanted, added, factor, context)
+        return _manual(image, wanted, added, factor)
     candidates = candidates_for(image)
-    refusal = replication_refusal(candidates, factor, context)
+    refusal = replication_refusal(candidates, factor)
     if refusal is not None:
         return refusal
     # Go on where the topic's last partition stands, so that leaders stay evenly spread.
@@ -124,7 +124,6 @@ def _manual(
     wanted: CreatePartitionsTopic,
     added: int,
     factor: int,
-    context: DecisionContext,
 ) -> Assignments | Refusal:
     given = wanted.assignments or []
     if len(given) != added:
@@ -134,7 +133,7 @@ def _manual(
         )
     assignments: Assignments = []
     for assignment in given:
-        refusal = assignment_refusal(image, assignment.broker_ids, factor, context)
+        refusal = assignment_refusal(image, assignment.broker_ids, factor)
         if refusal is not None:
             return refusal
         assignments.append(tuple(assignment.broker_ids))

@@ -85,7 +85,7 @@ def _alter(
     if wanted.replicas is None:
         outcome = _cancel(image, topic, before, context)
     else:
-        refusal = _target_refusal(image, before, wanted.replicas, context, may_change_factor)
+        refusal = _target_refusal(image, before, wanted.replicas, may_change_factor)
         outcome = refusal or _move(image, topic, before, tuple(wanted.replicas))
     if isinstance(outcome, Refusal):
         return outcome
@@ -102,18 +102,11 @@ def _target_refusal(
     image: ClusterImage,
     before: PartitionImage,
     replicas: list[int],
-    context: DecisionContext,
     may_change_factor: bool,
 ) -> Refusal | None:
     reason = manual_refusal(replicas, list(image.brokers), len(replicas))
     if reason is not None:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
-    if not context.replication and not set(replicas) <= set(before.replicas):
-        return Refusal(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "This version does not copy partitions between brokers yet: a partition stays where "
-            "it is.",
-        )
     factor = len(_original_replicas(before))
     if not may_change_factor and len(replicas) != factor:
         return Refusal(

@@ -49,13 +49,6 @@ Assignments = list[tuple[int, ...]]
 UNSET = -1
 """Partition count or replication factor left to the cluster's default (KIP-464)."""
 
-# Where `context.replication` is off; see `cluster.decision.REPLICATION_SERVED`.
-REPLICATION_REFUSAL = Refusal(
-    ErrorCode.INVALID_REPLICATION_FACTOR,
-    "This version does not replicate partitions between brokers yet: the replication factor must "
-    "be 1.",
-)
-
 
 def decide_create_topics(
     image: ClusterImage, request: CreateTopicsRequest, context: DecisionContext
@@ -153,11 +146,7 @@ def candidates_for(image: ClusterImage) -> list[Candidate]:
     ]
 
 
-def replication_refusal(
-    candidates: Sequence[Candidate], replication_factor: int, context: DecisionContext
-) -> Refusal | None:
-    if replication_factor > 1 and not context.replication:
-        return REPLICATION_REFUSAL
+def replication_refusal(candidates: Sequence[Candidate], replication_factor: int) -> Refusal | None:
     invalid = ErrorCode.INVALID_REPLICATION_FACTOR
     prefix = f"Unable to replicate the partition {replication_factor} time(s): "
     if replication_factor > len(candidates):
@@ -171,7 +160,6 @@ def assignment_refusal(
     image: ClusterImage,
     replicas: Sequence[int],
     replication_factor: int,
-    context: DecisionContext,
 ) -> Refusal | None:
     """Why replicas that a user chose for a new partition are refused; or None."""
     reason = manual_refusal(replicas, list(image.brokers), replication_factor)
@@ -179,8 +167,6 @@ def assignment_refusal(
         reason = f"All brokers of the manual assignment {list(replicas)} are fenced or stopping."
     if reason is not None:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
-    if len(replicas) > 1 and not context.replication:
-        return REPLICATION_REFUSAL
     return None
 
 
@@ -219,7 +205,7 @@ def _assign(
     if refusal is not None:
         return refusal
     if topic.assignments:
-        assigned = _manual_assignments(image, topic, context)
+        assigned = _manual_assignments(image, topic)
     else:
         assigned = _automatic_assignments(image, topic, context, loads)
     if not isinstance(assigned, Refusal) and len(assigned) > room:
@@ -243,9 +229,7 @@ def _config_refusal(topic: CreatableTopic, context: DecisionContext) -> Refusal 
     return None
 
 
-def _manual_assignments(
-    image: ClusterImage, topic: CreatableTopic, context: DecisionContext
-) -> Assignments | Refusal:
+def _manual_assignments(image: ClusterImage, topic: CreatableTopic) -> Assignments | Refusal:
     for name, value in (
         ("number of partitions", topic.num_partitions),
         ("replication factor", topic.replication_factor),
@@ -263,7 +247,7 @@ def _manual_assignments(
     assignments: Assignments = []
     for index in range(len(by_index)):
         replicas = by_index[index].broker_ids
-        refusal = assignment_refusal(image, replicas, replication_factor, context)
+        refusal = assignment_refusal(image, replicas, replication_factor)
         if refusal is not None:
             return refusal
         assignments.append(tuple(replicas))
@@ -311,7 +295,7 @@ def _automatic_assignments(
     if factor == UNSET:
         factor = config.default_replication_factor
     candidates = candidates_for(image)
-    refusal = replication_refusal(candidates, factor, context)
+    refusal = replication_refusal(candidates, factor)
     if refusal is not None:
         return refusal
     start = start_of(leader_ring(candidates), loads, context.random)

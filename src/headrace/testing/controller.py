@@ -49,10 +49,8 @@ class SimulatedController:
         broker_ids: Sequence[int] = (1,),
         flags: dict[str, Any] | None = None,
         disk: SimulatedDisk | None = None,
-        replication: bool = True,
     ) -> None:
         self.random = Random(seed)
-        self.replication = replication
         self.config = BrokerConfig.of(flags)
         self.clock = SimulatedClock()
         self.disk = SimulatedDisk() if disk is None else disk
@@ -79,7 +77,6 @@ class SimulatedController:
             self.clock,
             self.timers,
             EventLog(self.events.append, self.clock),
-            replication=self.replication,
         )
         self.host.on_active = self.controller.on_active
         self.host.on_inactive = self.controller.on_inactive

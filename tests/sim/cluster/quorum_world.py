@@ -53,7 +53,6 @@ class ControllerNode(HostedNode):
             self,
             EventLog(lambda _line: None, self),
             cluster_id="simulated",
-            replication=True,
         )
         host.on_active = self.controller.on_active
         host.on_inactive = self.controller.on_inactive

@@ -115,7 +115,6 @@ class World:
             self.timers,
             EventLog(self.events.append, self.clock),
             cluster_id=CLUSTER,
-            replication=True,
         )
         self.active_since_ms = self.clock.monotonic_ms()
         self.controller.on_active(self.epoch)

@@ -77,7 +77,6 @@ def context_of(
         now_ms=now_ms,
         sessions=sessions,
         cluster_id="c",
-        replication=True,
     )
 
 

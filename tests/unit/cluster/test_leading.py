@@ -65,7 +65,6 @@ class Cluster:
             self.timers,
             EventLog(self.events.append, self.clock),
             cluster_id="c",
-            replication=True,
         )
         self.controller.on_active(epoch)
         self.host.commit()
@@ -118,7 +117,7 @@ class Cluster:
 
 def test_a_new_cluster_gets_its_first_records_from_its_first_controller() -> None:
     cluster = Cluster()
-    assert cluster.host.state.features == {"metadata.version": 30}
+    assert cluster.host.state.features == {"metadata.version": 30, "transaction.version": 2}
     assert cluster.controller.is_active
     assert cluster.says("controller_active")
     before = len(cluster.log.committed)

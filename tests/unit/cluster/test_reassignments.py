@@ -1,7 +1,5 @@
 """Moves of partitions: begun, finished, replaced, cancelled, refused and listed."""
 
-from dataclasses import replace
-
 import pytest
 from tests.unit.cluster.images import context_of, image_of, partition_of, replayed
 
@@ -31,7 +29,6 @@ def move(
     topic: str = "t",
     index: int = 0,
     same_factor: bool = False,
-    replication: bool = True,
     **flags: str,
 ) -> tuple[ClusterImage, int]:
     wanted = ReassignablePartition(partition_index=index, replicas=replicas)
@@ -39,7 +36,7 @@ def move(
         topics=[ReassignableTopic(name=topic, partitions=[wanted])],
         allow_replication_factor_change=not same_factor,
     )
-    context = replace(context_of(1, **flags), replication=replication)
+    context = context_of(1, **flags)
     records, response = decide_alter_partition_reassignments(image, request, context)
     assert response.error_code == 0
     (result,) = response.responses[0].partitions
@@ -161,12 +158,6 @@ def test_another_factor_may_be_forbidden() -> None:
     # The factor is that of the original, not of all who are there during a move.
     assert move(moving, [4, 5], same_factor=True)[1] == 0
     assert move(moving, [4], same_factor=True)[1] == error
-
-
-def test_nothing_is_moved_to_others_where_brokers_do_not_copy() -> None:
-    image = image_of({"replicas": [1]})
-    assert move(image, [2], replication=False) == (image, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
-    assert move(image, [1], replication=False) == (image, 0)
 
 
 def test_a_leaderless_partition_can_be_moved_and_stays_leaderless() -> None:

@@ -282,15 +282,6 @@ def test_deletion_can_be_disabled(version: int, error: int) -> None:
     assert list(cluster.image.topics_by_name) == ["a"]
 
 
-def test_a_second_replica_is_refused_in_words_until_brokers_copy() -> None:
-    cluster = SimulatedController(broker_ids=(1, 2, 3), replication=False)
-    for refused in (topic("t", 1, 2), assigned("t", (0, [1, 2]))):
-        (result,) = create(cluster, refused)
-        assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-        assert "must be 1" in (result.error_message or "")
-    assert codes(create(cluster, topic("t"), topic("u", 3), assigned("v", (0, [2])))) == [0, 0, 0]
-
-
 def test_many_small_topics_are_spread_as_evenly_as_one_large() -> None:
     cluster = SimulatedController(broker_ids=(1, 2, 3))
     create(cluster, *(topic(f"a{index}") for index in range(10)))

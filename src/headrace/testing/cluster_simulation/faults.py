@@ -1,0 +1,178 @@
+"""Bad times: what happens to nodes and to the network, by the dice.
+
+Owns: which fault comes when, and the one limit: a fault that loses part of a log (a power cut, a
+wiped disk) strikes only where another in-sync or eligible replica keeps all of it. What is lost
+beyond that is nobody's promise.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.testing.quorum.network import Weather
+
+if TYPE_CHECKING:
+    from headrace.testing.cluster_simulation.node import SimulatedNode
+    from headrace.testing.cluster_simulation.world import World
+
+KINDS = {
+    "kill": 6,
+    "power_cut": 4,
+    "wipe": 1,
+    "pause": 3,
+    "isolate": 3,
+    "cut_one_way": 3,
+    "slow_disk": 2,
+    "chase_leader": 4,
+}
+
+
+class Faults:
+    def __init__(self, world: "World", gap_ms: int) -> None:
+        self._world = world
+        self._gap_ms = gap_ms
+        self._is_over = False
+        self.counts: dict[str, int] = {}
+
+    def start(self) -> None:
+        self._next()
+
+    def _next(self) -> None:
+        self._world.schedule(self._gap_ms // 2 + self._world.dice.randrange(self._gap_ms), self._do)
+
+    def _do(self) -> None:
+        if self._is_over:
+            return
+        kind = self._world.dice.choices(list(KINDS), list(KINDS.values()))[0]
+        if getattr(self, f"_{kind}")():
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._next()
+
+    def end(self) -> None:
+        """Good times: everything heals and comes back."""
+        self._is_over = True
+        world = self._world
+        world.network.heal()
+        world.network.weather = Weather(delay_ms_max=5)
+        for node in world.nodes.values():
+            node.sync_ms_max = 4
+            if node.is_paused:
+                node.resume()
+            if not node.is_up:
+                node.start()
+
+    # -- the kinds -----------------------------------------------------------------------------
+
+    def _victim(self) -> "SimulatedNode | None":
+        running = [node for node in self._world.running if not node.is_paused]
+        return self._world.dice.choice(running) if running else None
+
+    def _kill(self) -> bool:
+        return self._kill_one(self._victim())
+
+    def _kill_one(self, node: "SimulatedNode | None") -> bool:
+        if node is None:
+            return False
+        node.kill()
+        self._start_later(node)
+        return True
+
+    def _chase_leader(self) -> bool:
+        image = self._world.image
+        led = [
+            described.leader
+            for topic in (() if image is None else image.topics_by_id.values())
+            for described in topic.partitions
+            if described.leader in self._world.nodes
+        ]
+        if not led:
+            return False
+        node = self._world.nodes[self._world.dice.choice(led)]
+        return node.is_up and not node.is_paused and self._kill_one(node)
+
+    def _power_cut(self) -> bool:
+        node = self._victim()
+        if node is None or not self.may_lose(node):
+            return False
+        node.cut_power()
+        self._start_later(node)
+        return True
+
+    def _wipe(self) -> bool:
+        node = self._victim()
+        if node is None or not self.may_lose(node):
+            return False
+        node.wipe()
+        self._start_later(node)
+        return True
+
+    def may_lose(self, node: "SimulatedNode") -> bool:
+        image = self._world.image
+        if image is None:
+            return False
+        for topic in image.topics_by_id.values():
+            for described in topic.partitions:
+                if node.node_id not in described.replicas:
+                    continue
+                keeping = [
+                    other
+                    for other in described.isr + described.eligible_leader_replicas
+                    if other != node.node_id and not self._world.nodes[other].is_lossy
+                ]
+                if not keeping:
+                    return False
+        return True
+
+    def _start_later(self, node: "SimulatedNode") -> None:
+        life = node.life
+
+        def start() -> None:
+            if not node.is_up and node.life == life:
+                node.start()
+
+        delay_ms = self._world.dice.choice((20, 300, 1_000, 3_000))
+        self._world.schedule(delay_ms, start)
+
+    def _pause(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        node.pause()
+        life = node.life
+
+        def resume() -> None:
+            if node.is_paused and node.life == life:
+                node.resume()
+
+        self._world.schedule(self._world.dice.choice((100, 1_000, 3_000)), resume)
+        return True
+
+    def _isolate(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        world = self._world
+        others = [each for each in world.nodes if each != node.node_id]
+        ways = {(node.node_id, other) for other in others}
+        ways |= {(other, node.node_id) for other in others}
+        self._cut(ways)
+        return True
+
+    def _cut_one_way(self) -> bool:
+        one, other = self._world.dice.sample(list(self._world.nodes), 2)
+        self._cut({(one, other)})
+        return True
+
+    def _cut(self, ways: set[tuple[int, int]]) -> None:
+        network = self._world.network
+        network.cut |= ways
+
+        def heal() -> None:
+            network.cut -= ways
+
+        self._world.schedule(self._world.dice.choice((300, 1_500, 4_000)), heal)
+
+    def _slow_disk(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        node.sync_ms_max = self._world.dice.choice((50, 400))
+        return True

@@ -1,0 +1,249 @@
+"""What is committed, seen from outside all nodes, and the rules that hold at every event.
+
+Owns: for every partition the batches that were ever committed, and what each node showed last.
+Must not know: how a node works inside, beyond its logs, roles and metadata.
+
+| rule | what holds |
+|------|------------|
+| L2, L13 | a committed offset has one content, in every log that claims it is committed |
+| L10  | what a consumer reads is committed |
+| L11  | the log of a running in-sync or eligible replica has all that is committed |
+| L12  | who leads counts at least the in-sync replicas that the controller knows |
+| L14  | acks=all is answered when enough replicas have the batch |
+| L15  | what was acknowledged is in the log of some replica |
+| L16  | nobody is in sync and eligible at once; none eligible while enough are in sync; no fenced
+         broker is in sync |
+| epoch | a leader epoch has one leader |
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace.cluster.image import ClusterImage
+from headrace.testing.quorum.violation import Violation
+from headrace.wire.kafka.messages.produce import ProduceRequest
+from headrace.wire.kafka.record_batch import BatchHeader
+from headrace.wire.kafka.records import read_batches
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.testing.cluster_simulation.node import SimulatedNode
+    from headrace.testing.cluster_simulation.world import World
+
+Key = tuple[bytes, int]
+READ_BYTES_MAX = 1 << 20
+
+
+class Committed:
+    """One partition's committed batches: by their first offset the checksum and the next offset."""
+
+    __slots__ = ("batches", "end")
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.batches: dict[int, tuple[int, int]] = {}
+
+
+class Truth:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.committed: dict[Key, Committed] = {}
+        self._leaders: dict[tuple[bytes, int, int], int] = {}
+        self._shown: dict[tuple[int, Key], tuple[bool, int, int]] = {}
+        """Per node and partition: whether it leads, its leader epoch, its high watermark."""
+        self.election_count = 0
+        self.ends: dict[tuple[int, Key], int] = {}
+        """Where the logs of nodes that are down ended."""
+
+    def of(self, key: Key) -> Committed:
+        found = self.committed.get(key)
+        if found is None:
+            found = self.committed[key] = Committed()
+        return found
+
+    # -- nodes ---------------------------------------------------------------------------------
+
+    def on_down(self, node_id: int) -> None:
+        for where in [where for where in self._shown if where[0] == node_id]:
+            del self._shown[where]
+
+    def on_node(self, node: "SimulatedNode") -> None:
+        broker = node.assembled.broker
+        assert broker is not None
+        for partition in broker.partitions.all():
+            if not partition.is_internal and not partition.error:
+                self._look(node, partition)
+
+    def _look(self, node: "SimulatedNode", partition: "Partition") -> None:
+        key = (partition.topic_id, partition.index)
+        where = (node.node_id, key)
+        high_watermark = partition.high_watermark
+        now = (partition.is_leader, partition.leader_epoch, high_watermark)
+        before = self._shown.get(where)
+        if partition.is_leader and partition.in_sync is None:
+            return  # it has no role yet
+        truth = self.of(key)
+        if partition.log.log_end_offset < truth.end:
+            self._check_candidate(node, key, partition.log.log_end_offset, truth)
+        if now == before:
+            return
+        self._shown[where] = now
+        if partition.is_leader:
+            if before is None or before[:2] != now[:2]:
+                self._on_leading(node, partition, key, truth)
+            self._on_leader_watermark(node, partition, key, truth)
+            return
+        start = before[2] if before is not None else 0
+        if high_watermark > truth.end:
+            raise Violation(
+                "L10", f"{_at(node, partition)} follows to {high_watermark} of {truth.end}"
+            )
+        self._compare(node, partition, truth, min(start, high_watermark), high_watermark)
+
+    def _on_leading(
+        self, node: "SimulatedNode", partition: "Partition", key: Key, truth: Committed
+    ) -> None:
+        epoch = partition.leader_epoch
+        leader = self._leaders.setdefault((*key, epoch), node.node_id)
+        if leader != node.node_id:
+            raise Violation("epoch", f"{_at(node, partition)} leads {epoch}, as does {leader}")
+        self.election_count += 1
+        if self._is_old(key, epoch):
+            return  # it has been told of a past; nobody follows it
+        if partition.log.log_end_offset < truth.end:
+            raise Violation(
+                "L11",
+                f"{_at(node, partition)} leads epoch {epoch} with {partition.log.log_end_offset} "
+                f"of {truth.end}",
+            )
+        self._compare(node, partition, truth, 0, truth.end)
+
+    def _is_old(self, key: Key, epoch: int) -> bool:
+        described = self._described(key)
+        return described is None or described.leader_epoch != epoch
+
+    def _described(self, key: Key) -> Any:
+        image = self._world.image
+        topic = None if image is None else image.topics_by_id.get(key[0])
+        return None if topic is None else topic.partitions[key[1]]
+
+    def _on_leader_watermark(
+        self, node: "SimulatedNode", partition: "Partition", key: Key, truth: Committed
+    ) -> None:
+        high_watermark = partition.high_watermark
+        if high_watermark <= truth.end:
+            return
+        for header in _batches(partition, truth.end, high_watermark):
+            if header.base_offset != truth.end:
+                raise Violation("L13", f"{_at(node, partition)} has a gap at {truth.end}")
+            truth.batches[header.base_offset] = (header.crc, header.next_offset)
+            truth.end = header.next_offset
+        if truth.end != high_watermark:
+            raise Violation("L13", f"{_at(node, partition)} lacks {truth.end} to {high_watermark}")
+        described = self._described(key)
+        for member in () if described is None else described.isr:
+            other = self._world.nodes[member]
+            if other.is_up and other.node_id != node.node_id:
+                held = other.assembled.broker
+                log = None if held is None else held.partitions.find(*key)
+                if log is not None and not log.error:
+                    self._check_candidate(other, key, log.log.log_end_offset, truth)
+
+    def _compare(
+        self,
+        node: "SimulatedNode",
+        partition: "Partition",
+        truth: Committed,
+        start: int,
+        end: int,
+    ) -> None:
+        if start >= end:
+            return
+        for header in _batches(partition, start, end):
+            known = truth.batches.get(header.base_offset)
+            if known is None or known[0] != header.crc:
+                raise Violation(
+                    "L13",
+                    f"{_at(node, partition)} has at {header.base_offset} what is not committed",
+                )
+
+    # -- metadata ------------------------------------------------------------------------------
+
+    def _check_candidate(
+        self, node: "SimulatedNode", key: Key, end_offset: int, truth: Committed
+    ) -> None:
+        """L11, for a running replica that may be elected."""
+        described = self._described(key)
+        if described is None or node.is_lossy or end_offset >= truth.end:
+            return
+        may_lead = described.isr + described.eligible_leader_replicas
+        if node.node_id in may_lead:
+            raise Violation(
+                "L11",
+                f"node {node.node_id} may lead with {end_offset} of {truth.end}: {described}",
+            )
+
+    def on_image(self, image: ClusterImage) -> None:
+        for topic in image.topics_by_id.values():
+            if topic.name.startswith("__"):
+                continue
+            for described in topic.partitions:
+                self._check_described(image, topic, described)
+
+    def _check_described(self, image: ClusterImage, topic: Any, described: Any) -> None:
+        eligible = set(described.eligible_leader_replicas)
+        if eligible & set(described.isr):
+            raise Violation("L16", f"{topic.name}: in sync and eligible: {described}")
+        for member in described.isr:
+            broker = image.brokers.get(member)
+            if len(described.isr) > 1 and (broker is None or broker.fenced):
+                raise Violation("L16", f"{topic.name}: {member} is fenced and in sync: {described}")
+        key = (topic.topic_id, described.index)
+        node = self._world.nodes.get(described.leader)
+        if node is None or not node.is_up or node.assembled.broker is None:
+            return
+        partition = node.assembled.broker.partitions.find(*key)
+        if (
+            partition is not None
+            and partition.in_sync is not None
+            and partition.leader_epoch == described.leader_epoch
+            and not partition.in_sync.maximal_isr >= set(described.isr)
+        ):
+            raise Violation(
+                "L12", f"{topic.name}: counts {partition.in_sync.maximal_isr}: {described}"
+            )
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def on_answer(self, node_id: int, request: Any, response: Any) -> None:
+        """A broker is about to answer: what it says must be true now."""
+        if isinstance(request, ProduceRequest) and request.acks == -1:
+            for topic, told in zip(request.topic_data, response.responses, strict=True):
+                for row in told.partition_responses:
+                    if not row.error_code and row.base_offset >= 0:
+                        self._check_acked(node_id, topic.topic_id, row)
+
+    def _check_acked(self, node_id: int, topic_id: bytes, row: Any) -> None:
+        key = (bytes(topic_id), row.index)
+        truth = self.of(key)
+        if row.base_offset >= truth.end:
+            raise Violation(
+                "L14", f"node {node_id} acknowledges {row.base_offset}; committed is {truth.end}"
+            )
+
+
+def _batches(partition: "Partition", start: int, end: int) -> Iterator[BatchHeader]:
+    log = partition.log
+    offset = max(start, log.log_start_offset)
+    while offset < end:
+        region = log.read(offset, READ_BYTES_MAX, end).region
+        if region is None:
+            return
+        for header, _ in read_batches(region.file.read(region.position, region.length)):
+            if header.next_offset > offset:
+                yield header
+                offset = header.next_offset
+
+
+def _at(node: "SimulatedNode", partition: "Partition") -> str:
+    return f"node {node.node_id} {partition.name}"
