@@ -24,7 +24,7 @@ from headrace.cluster.principals import ANONYMOUS
 from headrace.log.directory import LogDirectory
 from headrace.log.file_budget import FileBudget
 from headrace.node.controller_channel import ControllerChannel
-from headrace.node.formatting import directories_of
+from headrace.node.formatting import directories_of, looks_elsewhere
 from headrace.node.membership import Membership
 from headrace.node.metadata_quorum import MetadataQuorum, open_metadata_quorum
 from headrace.node.seams import Seams
@@ -339,7 +339,7 @@ def open_directories(
 
 def _must_be_told(config: BrokerConfig) -> bool:
     """A node that looks for a quorum elsewhere does not found a cluster of its own."""
-    return bool(config.quorum_bootstrap_servers or config.quorum_voters) or not config.is_controller
+    return looks_elsewhere(config) or bool(config.quorum_voters) or not config.is_controller
 
 
 def _refuse_to_found(seams: Seams, path: str) -> None:

@@ -223,9 +223,18 @@ def initial_voters(
         return NO_VOTERS
     assert config.metadata_log_dir is not None
     folder = metadata_log_path(config.metadata_log_dir)
-    if config.quorum_bootstrap_servers and not _led_alone_before(storage, folder):
+    if looks_elsewhere(config) and not _led_alone_before(storage, folder):
         return NO_VOTERS
     return VoterSet([own_voter(config, directory_id)])
+
+
+def looks_elsewhere(config: BrokerConfig) -> bool:
+    """Is the quorum to be found at others? Kafka's own example files name the node itself."""
+    own = set()
+    for name, host, port in (*config.controller_listeners, *config.advertised_listeners):
+        if name == config.controller_listener_name and port:
+            own |= {(host, port), ("localhost", port), ("127.0.0.1", port)}
+    return not own.issuperset(config.quorum_bootstrap_servers)
 
 
 def _led_alone_before(storage: Storage, folder: str) -> bool:

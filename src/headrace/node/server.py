@@ -57,8 +57,10 @@ _DRAIN_STEP_S = 0.02
 _DRAIN_STEPS_MAX = int(SHUTDOWN_TIMEOUT_MS / 1000 / 2 / _DRAIN_STEP_S)
 _LEAVE_TIMEOUT_MS = 1_500
 """Of a stop's five seconds, what the controller may take to let a broker go."""
+_ALONE_S_MAX = 0.5
+"""A broker that stops while nobody leads waits no longer than this for somebody who does."""
 _RESIGN_TIMEOUT_S = 0.3
-"""For the word that a leader resigns to reach the others: it is sent, not waited for."""
+"""For the word that a leader resigns to reach the others."""
 _NO_QUORUM_TOLD_EVERY_MS = 3_000
 
 T = TypeVar("T")
@@ -390,8 +392,7 @@ class Node:
         if node.broker is not None:
             node.broker.prepare_stop()
         await self._drain(lambda name: not self._is_controllers(name), _DRAIN_STEPS_MAX)
-        node.resign()
-        await self._drain(lambda _: True, int(_RESIGN_TIMEOUT_S / _DRAIN_STEP_S))
+        await self._resign(node)
         for server in self._servers.values():
             server.close()
         if self._side_port is not None:
@@ -404,12 +405,24 @@ class Node:
         return status
 
     async def _leave(self, node: AssembledNode) -> None:
-        left = asyncio.Event()
+        """Wait for the controller's word, unless there is nobody to give it."""
         leaving = node.leave(_LEAVE_TIMEOUT_MS)
-        leaving.then(lambda _: left.set())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2 * _LEAVE_TIMEOUT_MS / 1000):
-                await left.wait()
+        alone_steps = 0
+        for _ in range(int(_LEAVE_TIMEOUT_MS / 1000 / _DRAIN_STEP_S)):
+            alone_steps = alone_steps + 1 if node.replica.leader_id < 0 else 0
+            if leaving.settled or alone_steps * _DRAIN_STEP_S >= _ALONE_S_MAX:
+                return
+            await asyncio.sleep(_DRAIN_STEP_S)
+
+    async def _resign(self, node: AssembledNode) -> None:
+        """Let the other voters know before the connections to them are closed."""
+        assert self._peers is not None
+        was_followed = node.replica.is_leader and len(node.replica.voters) > 1
+        node.resign()
+        for _ in range(int(_RESIGN_TIMEOUT_S / _DRAIN_STEP_S) if was_followed else 0):
+            if not self._peers.in_flight:
+                return
+            await asyncio.sleep(_DRAIN_STEP_S)
 
     async def _drain(self, is_awaited: Callable[[str], bool], steps_max: int) -> None:
         """Wait until these listeners' connections owe nothing, for a bounded time."""

@@ -155,6 +155,17 @@ def test_who_votes_where_nothing_was_said() -> None:
     assert initial_voters(disk, config("broker", 2), CLUSTER, directory_id) == NO_VOTERS
 
 
+@pytest.mark.parametrize("server", ["localhost:9093", "127.0.0.1:9093"])
+def test_a_file_that_names_the_node_itself_is_a_quorum_of_one(server: str) -> None:
+    disk, directory_id = SimulatedDisk(), bytes(15) + b"d"
+    alone = config("broker,controller", 1, controller_quorum_bootstrap_servers=server)
+    assert [key.id for key in initial_voters(disk, alone, CLUSTER, directory_id).keys] == [1]
+    both = config(
+        "broker,controller", 1, controller_quorum_bootstrap_servers=f"{server},other:9093"
+    )
+    assert initial_voters(disk, both, CLUSTER, directory_id) == NO_VOTERS
+
+
 def test_a_log_from_before_there_were_quorums_is_led_by_its_own() -> None:
     disk, directory_id = SimulatedDisk(), bytes(15) + b"d"
     folder = metadata_log_path("/a")
