@@ -6,8 +6,6 @@ import pytest
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
-    KafkaError,
-    KafkaException,
 )
 from confluent_kafka import TopicPartition as Part
 from tests.interop.confluent import (
@@ -243,17 +241,3 @@ def test_many_partitions_in_one_fetch_session(target: Target, unique: Unique) ->
         received = consume(reader, len(expected))
         assert {(m.partition(), m.value()) for m in received} == expected
     reader.close()
-
-
-def test_transactional_producer_is_told_that_it_cannot(
-    target: Target, target_name: str, unique: Unique
-) -> None:
-    if target_name == "kafka":
-        pytest.skip("Kafka has transactions")
-    producer = producer_of(target.bootstrap_servers, transactional_id=unique("txn"))
-    with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(10)
-    error = refused.value.args[0]
-    assert error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert error.fatal()
-    assert not error.retriable()
