@@ -100,6 +100,14 @@ def is_registered(node: LocalProcess) -> bool:
         return False
 
 
+def is_live(dfs: LocalFileSystem, datanodes: int) -> bool:
+    try:
+        health = dfs.health()
+    except OSError:
+        return False  # safe mode, told by the status
+    return bool(health["live_datanodes"] == datanodes and not health["safe_mode"])
+
+
 def options(replication: int) -> WriteOptions:
     return WriteOptions(replication=replication, overwrite=True)
 
@@ -166,7 +174,7 @@ def test_the_namenode_restarts_and_the_nodes_find_it_again(dfs: LocalFileSystem)
         file.write(data)
     dfs.namenode.kill()
     dfs.namenode.start()
-    dfs.await_datanodes(4)
+    eventually(lambda: is_live(dfs, 4), "four nodes and no safe mode")
     again = Files(dfs)
     assert again.read("/file") == data
     with again.client.create("/more", options(3)) as file:

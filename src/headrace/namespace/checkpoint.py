@@ -18,8 +18,7 @@ from headrace.base.storage import Storage
 from headrace.log.partition_log import PartitionLog
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.image import ImageError, read_image, write_image
-from headrace.namespace.journal import log_path
-from headrace.namespace.protos.edits_pb2 import Edit
+from headrace.namespace.journal import decode_edit, log_path
 from headrace.namespace.settings import NamespaceSettings
 from headrace.wire.kafka.records import is_crc_valid, read_batches, read_records
 
@@ -158,7 +157,7 @@ def _replay_segment(storage: Storage, path: str, ns: Namespace, end_offset: int)
                 ns.last_offset = header.last_offset
                 if not header.is_control:
                     for record in read_records(batch):
-                        ns.replay(Edit.FromString(record.value or b""))
+                        ns.replay(decode_edit(record.value or b""))
                     ns.completed.clear()
                     ns.reopened.clear()
                     ns.freed.clear()

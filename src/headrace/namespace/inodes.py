@@ -12,7 +12,7 @@ a snapshot is a frozen copy of the same class and holds for every snapshot after
 before it.
 """
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -231,16 +231,12 @@ class DirectoryInode(Inode):
         del self.children[child.name]
         self._sorted = None
 
-    def names_after(self, start_after: str) -> list[str]:
-        """Names greater than `start_after`, in order."""
+    def names_after(self, start_after: str, count_max: int) -> tuple[list[str], int]:
+        """The next names greater than `start_after`, in order, and how many there are in all."""
         if self._sorted is None:
             self._sorted = sorted(self.children)
-        if not start_after:
-            return self._sorted
-        first = bisect_left(self._sorted, start_after)
-        if first < len(self._sorted) and self._sorted[first] == start_after:
-            first += 1
-        return self._sorted[first:]
+        first = bisect_right(self._sorted, start_after) if start_after else 0
+        return self._sorted[first : first + count_max], len(self._sorted) - first
 
     @property
     def quota(self) -> Quota | None:

@@ -7,6 +7,8 @@ checkpoint, then the edits behind it. This is the only file that knows what the 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from google.protobuf.message import DecodeError
+
 from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError
 from headrace.base.limits import MIB
@@ -25,7 +27,24 @@ from headrace.wire.kafka.records import is_crc_valid, read_batches
 
 NAMESPACE_TOPIC = "__namespace"
 NAMESPACE_TOPIC_ID = bytes(15) + b"\x02"
-EDIT_CODEC = RecordCodec(lambda edit: edit.SerializeToString(), Edit.FromString)
+
+
+def encode_edit(edit: Edit) -> bytes:
+    return edit.SerializeToString()
+
+
+def decode_edit(data: bytes) -> Edit:
+    """CorruptionError for bytes that no version of ours wrote, whatever their checksum says."""
+    try:
+        edit = Edit.FromString(data)
+    except DecodeError as error:
+        raise CorruptionError(NAMESPACE_TOPIC, 0, f"not an edit: {error}") from error
+    if edit.WhichOneof("op") is None:
+        raise CorruptionError(NAMESPACE_TOPIC, 0, "an edit of a kind that is unknown here")
+    return edit
+
+
+EDIT_CODEC = RecordCodec(encode_edit, decode_edit)
 _LOAD_BYTES = MIB
 _SEGMENT_BYTES = 64 * MIB
 """Small enough that a checkpoint lets old edits go."""

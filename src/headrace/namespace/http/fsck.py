@@ -93,7 +93,7 @@ class Check:
                 if self._shows_files:
                     yield f"{path} <dir>"
                 below = "" if path == "/" else path
-                for name in reversed(inode.names_after("")):
+                for name in sorted(inode.children, reverse=True):
                     stack.append((inode.children[name], f"{below}/{name}"))
             elif isinstance(inode, FileInode):
                 yield from self._file(inode, path)

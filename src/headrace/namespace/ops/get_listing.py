@@ -27,8 +27,8 @@ def read(
     if not isinstance(inode, DirectoryInode):
         return DirectoryListing((status_of(ns, inode, locations=request.need_location),), 0)
     require(ns, inode, caller, READ | EXECUTE, request.src)
-    names = inode.names_after(start_after)
     limit = ns.settings.listing_limit
+    names, left = inode.names_after(start_after, limit)
     entries: list[FileStatus] = []
     location_count = 0
     for name in names:
@@ -36,9 +36,9 @@ def read(
         entries.append(status_of(ns, child, name, locations=request.need_location))
         if request.need_location and isinstance(child, FileInode):
             location_count += len(child.blocks) * child.replication
-        if len(entries) >= limit or location_count >= limit:
+        if location_count >= limit:
             break
-    return DirectoryListing(tuple(entries), len(names) - len(entries))
+    return DirectoryListing(tuple(entries), left - len(entries))
 
 
 def _start_after(start_after: bytes) -> str:

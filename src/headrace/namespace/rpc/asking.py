@@ -41,8 +41,19 @@ def _executes(decide: Any) -> Ask:
     return lambda namenode, request, caller: namenode.execute(decide, request, caller)
 
 
-def _reads(read: Any) -> Ask:
-    return lambda namenode, request, caller: namenode.read(read, request, caller)
+class _Reads:
+    """A request that changes nothing: answered at once where all that it sees is durable."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Any) -> None:
+        self.read = read
+
+    def __call__(self, namenode: NameNode, request: Any, caller: Caller) -> Promise[Any]:
+        return namenode.read(self.read, request, caller)
+
+
+_reads = _Reads
 
 
 ASKS: dict[type, Ask] = {
@@ -117,3 +128,15 @@ def ask(namenode: NameNode, request: Any, caller: Caller) -> Promise[Any]:
         name = type(request).__name__
         raise RemoteError(java.UNSUPPORTED_OPERATION, f"{name} is not served by this NameNode")
     return answer(namenode, request, caller)
+
+
+def is_durable(namenode: NameNode) -> bool:
+    """All that the state shows: a read need not wait, and needs no promise."""
+    journal = namenode.journal
+    return namenode.ns.last_offset < journal.high_watermark and journal.failure is None
+
+
+def read_of(request_class: type) -> Any:
+    """The read that answers such requests; None if something else does."""
+    answer = ASKS.get(request_class)
+    return answer.read if isinstance(answer, _Reads) else None

@@ -7,24 +7,12 @@ from headrace.namespace.rpc.translation import Translation
 from headrace.namespace.values import ContentSummary, DirectoryListing, FileStatus, QuotaUsage
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
+from headrace.wire.hadoop.rpc_frames import wrapped
 
 
-def _info(status: FileStatus | None) -> pb.GetFileInfoResponseProto:
-    if status is None:
-        return pb.GetFileInfoResponseProto()
-    return pb.GetFileInfoResponseProto(fs=status_message(status))
-
-
-def _link_info(status: FileStatus | None) -> pb.GetFileLinkInfoResponseProto:
-    if status is None:
-        return pb.GetFileLinkInfoResponseProto()
-    return pb.GetFileLinkInfoResponseProto(fs=status_message(status))
-
-
-def _located_info(status: FileStatus | None) -> pb.GetLocatedFileInfoResponseProto:
-    if status is None:
-        return pb.GetLocatedFileInfoResponseProto()
-    return pb.GetLocatedFileInfoResponseProto(fs=status_message(status))
+def _info(status: FileStatus | None) -> bytes:
+    """GetFileInfoResponseProto, and the two others that have a status as their one field."""
+    return b"" if status is None else wrapped(status_message(status))
 
 
 def _listing(listing: DirectoryListing | None) -> pb.GetListingResponseProto:
@@ -83,8 +71,8 @@ def _types(types: tuple[int, ...]) -> hdfs.StorageTypesProto:
 
 READS: dict[str, Translation] = {
     "getFileInfo": Translation(lambda m: requests.GetFileInfo(m.src), _info),
-    "getFileLinkInfo": Translation(lambda m: requests.GetFileLinkInfo(m.src), _link_info),
-    "getLocatedFileInfo": Translation(lambda m: requests.GetLocatedFileInfo(m.src), _located_info),
+    "getFileLinkInfo": Translation(lambda m: requests.GetFileLinkInfo(m.src), _info),
+    "getLocatedFileInfo": Translation(lambda m: requests.GetLocatedFileInfo(m.src), _info),
     "getListing": Translation(
         lambda m: requests.GetListing(m.src, m.startAfter, m.needLocation),
         _listing,

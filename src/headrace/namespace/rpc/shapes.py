@@ -99,6 +99,11 @@ def located_blocks_message(located: LocatedBlocks) -> hdfs.LocatedBlocksProto:
 # -- files --------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=4096)
+def _permission(mode: int) -> FsPermissionProto:
+    return FsPermissionProto(perm=mode)
+
+
 def status_message(status: FileStatus) -> hdfs.HdfsFileStatusProto:
     flags = 0
     if status.has_acl:
@@ -109,7 +114,7 @@ def status_message(status: FileStatus) -> hdfs.HdfsFileStatusProto:
         fileType=status.kind,  # type: ignore[arg-type]
         path=status.path.encode(),
         length=status.length,
-        permission=FsPermissionProto(perm=status.mode),
+        permission=_permission(status.mode),
         owner=status.owner,
         group=status.group,
         modification_time=status.modification_time_ms,

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from headrace.base.promise import Promise
 from headrace.namespace.caller import Caller
 from headrace.namespace.namenode import NameNode
-from headrace.namespace.rpc.asking import ask
+from headrace.namespace.rpc.asking import ask, is_durable, read_of
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
 
 Groups = Callable[[str], tuple[str, ...]]
@@ -23,7 +23,8 @@ class Translation(NamedTuple):
     """How a method's message becomes a request, and the result its response."""
 
     request: Callable[[Any], Any]
-    response: Callable[[Any], Message]
+    response: Callable[[Any], Message | bytes]
+    """A message, or one that is encoded already."""
 
 
 class Callers:
@@ -50,10 +51,15 @@ def _handler(namenode: NameNode, callers: Callers, translation: Translation) -> 
     request_of, response_of = translation
     caller_of = callers.of
 
-    def handle(message: Any, call: RpcCall) -> Message | Promise[Any]:
-        answer = ask(namenode, request_of(message), caller_of(call))
+    def handle(message: Any, call: RpcCall) -> Message | bytes | Promise[Any]:
+        request = request_of(message)
+        caller = caller_of(call)
+        read = read_of(type(request))
+        if read is not None and is_durable(namenode):
+            return response_of(read(namenode.ns, request, caller, namenode.clock.now_ms()))
+        answer = ask(namenode, request, caller)
         if answer.settled and answer.error is None:
-            return response_of(answer.value())  # most reads: no second promise
+            return response_of(answer.value())
         return answer.map(response_of)
 
     return handle

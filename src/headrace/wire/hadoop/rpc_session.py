@@ -54,7 +54,8 @@ class RpcCall(NamedTuple):
     """The caller's host."""
 
 
-Handler = Callable[[Any, RpcCall], "Message | Promise[Any]"]
+Handler = Callable[[Any, RpcCall], "Message | bytes | Promise[Any]"]
+"""Its answer: a message, the bytes of one, or either later."""
 
 
 class _Served:
@@ -380,7 +381,7 @@ def short_name(principal: str) -> str:
     return principal.partition("@")[0].partition("/")[0]
 
 
-def _encoded(call: RpcCall, response: Message) -> bytes:
+def _encoded(call: RpcCall, response: Message | bytes) -> bytes:
     data = frames.answer(call.call_id, call.client_id, call.retry_count, response)
     if len(data) > frames.FRAME_BYTES_MAX:
         return frames.refusal(

@@ -50,7 +50,10 @@ class Port:
         if isinstance(answer, Promise):
             self.cluster.settle()
             answer = answer.value()
-        assert isinstance(answer, protocol.methods[method].response_class)
+        response_class = protocol.methods[method].response_class
+        if isinstance(answer, bytes):
+            answer = response_class.FromString(answer)
+        assert isinstance(answer, response_class)
         answer.SerializeToString()  # every required field is there
         return answer
 
