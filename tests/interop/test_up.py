@@ -279,14 +279,23 @@ def test_wrong_usage_is_told_before_anything_starts(
 
 
 def test_a_node_that_can_not_start_is_explained(data: Path) -> None:
-    """Somebody else's file is where the broker wants its folder."""
-    (data / "broker-1").mkdir()
-    (data / "broker-1" / "log").write_text("in the way")
-    started = time.monotonic()
+    log = data / "broker-1" / "log"
+    log.mkdir(parents=True)
+    (log / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=7\n")
     said = headrace("up", "--data", str(data), "--detach")
     assert said.returncode == 1
     assert "broker-1 ended while it started" in said.stderr
-    assert time.monotonic() - started < 60
+    assert "belongs to node 7" in said.stderr
+    assert not (data / "cluster.json").exists()
+
+
+def test_a_node_that_can_not_be_formatted_is_explained(data: Path) -> None:
+    (data / "broker-1").mkdir(parents=True)
+    (data / "broker-1" / "log").write_text("a file in the way")
+    said = headrace("up", "--data", str(data), "--detach")
+    assert said.returncode == 1
+    assert "broker-1 can't be formatted" in said.stderr
+    assert "Not a directory" in said.stderr
     assert not (data / "cluster.json").exists()
 
 

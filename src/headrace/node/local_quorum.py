@@ -7,13 +7,14 @@ The first `up` formats all controllers with the same list of voters (`formatting
 that has a quorum already keeps it: controllers that are new join it as observers and ask to vote.
 """
 
+import contextlib
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.base.broker_config import BrokerConfig
-from headrace.base.errors import UsageError
+from headrace.base.errors import HeadraceError, StorageError, UsageError
 from headrace.base.ids import uuid_bytes
 from headrace.log import checkpoints
 from headrace.node.configuration import CONTROLLER_LISTENER, data_settings
@@ -50,7 +51,10 @@ def form_quorum(layout: Layout, plans: list[NodePlan], settings: Mapping[str, st
     source = random.SystemRandom()
     controllers = [plan for plan in plans if plan.is_controller]
     servers = ",".join(plan.controller_listen for plan in controllers)
-    found = {plan.name: _cluster_id_of(storage, layout, plan, settings) for plan in plans}
+    found = {}
+    for plan in plans:
+        with _told_of(plan):
+            found[plan.name] = _cluster_id_of(storage, layout, plan, settings)
     known = next(filter(None, found.values()), None)
     cluster_id = known or settings.get("cluster.id") or new_id_text(source)
     is_new = all(found[plan.name] is None for plan in controllers)
@@ -68,15 +72,25 @@ def form_quorum(layout: Layout, plans: list[NodePlan], settings: Mapping[str, st
     )
     for plan in plans:
         if found[plan.name] is None:
-            format_node(
-                storage,
-                _config(layout, plan, {**quorum.settings_of(plan), **settings}),
-                source,
-                time.time_ns() // 1_000_000,
-                cluster_id=cluster_id,
-                voters=voters,
-            )
+            with _told_of(plan):
+                format_node(
+                    storage,
+                    _config(layout, plan, {**quorum.settings_of(plan), **settings}),
+                    source,
+                    time.time_ns() // 1_000_000,
+                    cluster_id=cluster_id,
+                    voters=voters,
+                )
     return quorum
+
+
+@contextlib.contextmanager
+def _told_of(plan: NodePlan) -> Iterator[None]:
+    """A disk that refuses is told with the name of the node."""
+    try:
+        yield
+    except StorageError as error:
+        raise HeadraceError(f"{plan.name} can't be formatted: {error}") from error
 
 
 def _new_voters(controllers: list[NodePlan], source: random.Random) -> VoterSet:

@@ -136,7 +136,8 @@ class Replication:
         elif asked.fetch_offset < node.log.end_offset:
             bytes_max = min(asked.partition_max_bytes, node.settings.fetch_bytes_max)
             read = LogRead(asked.fetch_offset, bytes_max)
-        node.reply(token, fetch_response(node.me, partition), read)
+        # Also to one that came by a bootstrap address: it knows our id now, and not yet where.
+        node.reply(token, fetch_response(node.me, partition, node.voters.latest), read)
 
     # -- waiting -------------------------------------------------------------------------------
 
