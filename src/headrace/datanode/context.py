@@ -39,7 +39,6 @@ class TransferSettings:
     socket_write_timeout_ms: int = 480_000
     keepalive_ms: int = 4_000
     transfers_max: int = 4096
-    drop_behind_reads: bool = False
     min_length_wait_ms: int = 3_000
 
 

@@ -4,6 +4,7 @@ READ_METADATA is dead in Hadoop 3, BLOCK_GROUP_CHECKSUM belongs to erasure codin
 nobody: their opcodes are known and cost the connection.
 """
 
+from headrace.datanode.balancing import replace_block
 from headrace.datanode.block_checksum import block_checksum
 from headrace.datanode.copying import transfer_block
 from headrace.datanode.reading import (
@@ -22,6 +23,7 @@ OPERATIONS: dict[Op, Start] = {
     Op.READ_BLOCK: read_block,
     Op.TRANSFER_BLOCK: transfer_block,
     Op.COPY_BLOCK: copy_block,
+    Op.REPLACE_BLOCK: replace_block,
     Op.BLOCK_CHECKSUM: block_checksum,
     Op.REQUEST_SHORT_CIRCUIT_FDS: request_short_circuit_fds,
     Op.RELEASE_SHORT_CIRCUIT_FDS: release_short_circuit_fds,

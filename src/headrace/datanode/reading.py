@@ -150,8 +150,10 @@ class _Reading:
 
     @property
     def idle_timeout_ms(self) -> int:
+        """A reader may take its time: with the data, and then with its verdict."""
         settings = self._session.context.settings
-        return settings.keepalive_ms if self._sender.done else settings.socket_write_timeout_ms
+        waits_for_verdict = self._sender.done and not self._session.stream.backlogged
+        return settings.socket_timeout_ms if waits_for_verdict else settings.socket_write_timeout_ms
 
     def on_drained(self) -> None:
         sender, stream = self._sender, self._session.stream

@@ -23,8 +23,8 @@ class BlockScanner:
         self._bytes_per_second = bytes_per_second
         self._period_ms = period_ms
         self._timer: Timer | None = None
-        self._queue: list[tuple[int, int]] = []
-        self._round_ended_ms = -1
+        self._queue: list[int] = []
+        self._round_began_ms = -1
         self._current: tuple[Replica, int, BlockChecker] | None = None
         self._suspects: list[int] = []
         self._stopped = False
@@ -95,7 +95,7 @@ class BlockScanner:
     def _next(self) -> tuple[Replica, int, BlockChecker] | None:
         dataset = self._context.dataset
         while self._suspects or self._queue or self._begin_round():
-            block_id = self._suspects.pop(0) if self._suspects else self._queue.pop()[0]
+            block_id = self._suspects.pop(0) if self._suspects else self._queue.pop()
             replica = dataset.replicas.get(block_id)
             if replica is None or replica.state is not FINALIZED:
                 continue
@@ -118,9 +118,11 @@ class BlockScanner:
 
     def _begin_round(self) -> bool:
         now_ms = self._context.clock.monotonic_ms()
-        if self._round_ended_ms >= 0 and now_ms - self._round_ended_ms < self._period_ms:
+        if self._round_began_ms >= 0 and now_ms - self._round_began_ms < self._period_ms:
             return False
-        self._round_ended_ms = now_ms
         replicas = self._context.dataset.replicas.values()
-        self._queue = [(r.block_id, r.generation_stamp) for r in replicas if r.state is FINALIZED]
-        return bool(self._queue)
+        self._queue = [r.block_id for r in replicas if r.state is FINALIZED]
+        if not self._queue:
+            return False
+        self._round_began_ms = now_ms
+        return True

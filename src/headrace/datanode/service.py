@@ -174,9 +174,8 @@ class NameNodeService:
         self.registered = True
         self.registrations += 1
         self._log.info("registered", datanode=self._context.identity.datanodeUuid)
-        self._beat()
         self.report_all()
-        self._send_changes()
+        self._beat()
 
     def register_again(self) -> None:
         """The NameNode does not know us: a new one, or one that took us for dead."""

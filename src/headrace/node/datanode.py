@@ -247,7 +247,6 @@ class DatanodeNode:
             socket_timeout_ms=config["dfs.client.socket-timeout"],
             socket_write_timeout_ms=config["dfs.datanode.socket.write.timeout"],
             transfers_max=config["dfs.datanode.max.transfer.threads"],
-            drop_behind_reads=config["dfs.datanode.drop.cache.behind.reads"],
         )
 
     def _service_settings(self) -> ServiceSettings:

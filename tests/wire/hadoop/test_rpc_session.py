@@ -277,3 +277,32 @@ def test_the_header_written_by_hand_is_that_of_the_message(
     )
     answer = rpc_frames.answer(call_id, client_id, retry_count, response)
     assert answer == rpc_frames.frame(header, response)
+
+
+@pytest.mark.parametrize("call_id", [0, 63, 64, 300_000, 2**31 - 1])
+@pytest.mark.parametrize("retry_count", [-1, 0, 5, 63])
+def test_the_header_of_a_plain_call_is_read_by_hand(call_id: int, retry_count: int) -> None:
+    message = header(call_id, rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET, retryCount=retry_count)
+    frame = memoryview(rpc_frames.frame(message) + b"rest")[4:]
+    assert rpc_frames.take_call(frame) == (call_id, CLIENT_ID, retry_count, len(frame) - 4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"retryCount": 64},
+        {"rpcKind": RPC_WRITABLE},
+        {"rpcOp": RpcRequestHeaderProto.RPC_CLOSE_CONNECTION},
+        {"clientId": b"short"},
+        {"stateId": 7},
+    ],
+)
+def test_any_other_header_is_left_to_the_message(values: dict[str, object]) -> None:
+    settings = {"rpcOp": RpcRequestHeaderProto.RPC_FINAL_PACKET} | values
+    frame = memoryview(rpc_frames.frame(header(1, **settings)) + bytes(64))[4:]
+    assert rpc_frames.take_call(frame) is None
+
+
+def test_a_negative_call_id_is_no_plain_call() -> None:
+    message = header(-4, rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET)
+    assert rpc_frames.take_call(memoryview(rpc_frames.frame(message) + bytes(64))[4:]) is None

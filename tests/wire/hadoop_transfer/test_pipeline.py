@@ -3,7 +3,9 @@
 import hashlib
 import os
 import struct
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from crc32c import crc32c
@@ -151,3 +153,16 @@ def test_short_circuit_is_refused_and_the_connection_goes_on(start_nodes: Start)
         peer.send(encode_request(Op.REQUEST_SHORT_CIRCUIT_FDS, request))
         assert peer.message(pb.BlockOpResponseProto).status == pb.ERROR_UNSUPPORTED
         assert peer.read(block) == b"hello"
+
+
+def test_a_reader_that_pauses_longer_than_an_idle_connection_may(start_nodes: Start) -> None:
+    """The last packet is queued long before a slow reader has taken it."""
+    nodes = start_nodes(1)
+    data = os.urandom(4_000_000)
+    block = write(nodes, data)
+    context = nodes[0].context
+    context.settings = replace(context.settings, keepalive_ms=500)
+    with Peer(nodes[0].address) as peer:
+        assert peer.ask_read(block, 0, len(data)).status == pb.SUCCESS
+        time.sleep(3)
+        assert peer.read_packets() == data

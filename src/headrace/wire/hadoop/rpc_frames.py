@@ -163,6 +163,36 @@ def answer(call_id: int, client_id: bytes, retry_count: int, response: Message |
     return b"%b%c%b%b%b" % (_SIZE.pack(total), len(header), header, size, body)
 
 
+_CALL_START = b"\x08\x02\x10\x00\x18"
+_CLIENT_ID = b"\x22\x10"
+
+
+def take_call(view: memoryview) -> tuple[int, bytes, int, int] | None:
+    """(call id, client id, retry count, where the header ends), if this is a plain call.
+
+        size | 08 02 protobuf | 10 00 final | 18 call id, zigzag | 22 10 client id | 28 retry count
+
+    As every known client writes the header of a call without trace or caller context. None for
+    any other: the message itself is parsed then.
+    """
+    if len(view) < 30 or view[1:6] != _CALL_START:
+        return None
+    end = 1 + view[0]
+    position = 7
+    zigzag = view[6]
+    if zigzag >= 0x80:
+        zigzag, position = read_varint(view, 6)
+    if zigzag & 1 or view[position : position + 2] != _CLIENT_ID:
+        return None
+    behind = position + 18
+    # One byte of retry count: up to 63 retries.
+    if end != behind + 2 or end > len(view) or view[behind] != 0x28 or view[behind + 1] >= 0x80:
+        return None
+    retry = view[behind + 1]
+    client_id = bytes(view[position + 2 : behind])
+    return zigzag >> 1, client_id, retry >> 1 ^ -(retry & 1), end
+
+
 def refusal(
     call_id: int,
     client_id: bytes,

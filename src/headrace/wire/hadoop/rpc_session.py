@@ -252,6 +252,11 @@ class RpcSession:
 
     def on_frame(self, frame: memoryview) -> None:
         self._in_read = True
+        if self._stage is _Stage.CALLS:
+            plain = frames.take_call(frame)
+            if plain is not None:
+                self._serve(*plain, frame)
+                return
         try:
             header, position = frames.take_message(RpcRequestHeaderProto, frame, 0)
         except ProtocolError as error:
@@ -288,6 +293,11 @@ class RpcSession:
         call_id, client_id, retry_count = header.callId, header.clientId, header.retryCount
         if len(client_id) not in (0, frames.CLIENT_ID_BYTES):
             self._invalid_header(f"a client id of {len(client_id)} bytes")
+        self._serve(call_id, client_id, retry_count, position, frame)
+
+    def _serve(
+        self, call_id: int, client_id: bytes, retry_count: int, position: int, frame: memoryview
+    ) -> None:
         call = RpcCall(self._user, self._real_user, client_id, call_id, retry_count, self._host)
         try:
             method_header, position = frames.take(frame, position)

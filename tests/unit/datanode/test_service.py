@@ -1,0 +1,298 @@
+"""The conversation with a NameNode, and the scanner: on a simulated clock, without sockets."""
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+
+from headrace.base.errors import HeadraceError
+from headrace.base.events import EventLog
+from headrace.base.promise import Promise
+from headrace.datanode.chunk_checksums import compute_checksums
+from headrace.datanode.commands import Commands
+from headrace.datanode.context import Context
+from headrace.datanode.dataset import Dataset
+from headrace.datanode.replica import Replica
+from headrace.datanode.scanner import BlockScanner
+from headrace.datanode.service import NameNodeService, ServiceSettings
+from headrace.datanode.volume import PoolIdentity, Volume
+from headrace.runtime.clock import SystemClock
+from headrace.runtime.disk import DiskStorage
+from headrace.wire.hadoop.block_meta import CRC32C_512
+from headrace.wire.hadoop.protos import datanode_pb2 as pb
+from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
+from headrace.wire.hadoop.protos.hdfs_pb2 import BlockProto, DatanodeIDProto
+from headrace.wire.hadoop.transfer import ExtendedBlock
+
+POOL = PoolIdentity("BP-1", 1, "CID", 0)
+
+
+class Hand:
+    """Timers that a test turns by hand."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> "Hand":
+        self.waiting.append((delay_ms, callback))
+        return self
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.waiting.append((0, callback))
+
+    def cancel(self) -> None:
+        """A cancelled beat is sent by somebody else: one too many does not matter here."""
+
+    def turn(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for _, callback in waiting:
+            callback()
+
+
+class FakeNameNode:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Message]] = []
+        self.commands: list[pb.DatanodeCommandProto] = []
+        self.down = False
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+    def call(self, method: str, request: Message) -> Promise[Any]:
+        promise: Promise[Any] = Promise()
+        if self.down:
+            promise.reject(HeadraceError("down"))
+            return promise
+        self.calls.append((method, request))
+        promise.resolve(getattr(self, method)(request))
+        return promise
+
+    def versionRequest(self, _: Message) -> Message:
+        info = server.StorageInfoProto(layoutVersion=0, namespceID=1, clusterID="CID", cTime=0)
+        return server.VersionResponseProto(
+            info=server.NamespaceInfoProto(
+                buildVersion="",
+                unused=0,
+                blockPoolID="BP-1",
+                storageInfo=info,
+                softwareVersion="3.5.0",
+            )
+        )
+
+    def registerDatanode(self, request: Any) -> Message:
+        return pb.RegisterDatanodeResponseProto(registration=request.registration)
+
+    def sendHeartbeat(self, _: Message) -> Message:
+        commands, self.commands = self.commands, []
+        status = server.NNHAStatusHeartbeatProto(state=0, txid=0)  # type: ignore[arg-type]
+        return pb.HeartbeatResponseProto(cmds=commands, haStatus=status)
+
+    def blockReport(self, _: Message) -> Message:
+        return pb.BlockReportResponseProto()
+
+    def blockReceivedAndDeleted(self, _: Message) -> Message:
+        return pb.BlockReceivedAndDeletedResponseProto()
+
+    def reportBadBlocks(self, _: Message) -> Message:
+        return pb.ReportBadBlocksResponseProto()
+
+
+class DataNode:
+    def __init__(self, folder: Path) -> None:
+        storage, self.lines = DiskStorage(), []
+        volume = Volume(storage, str(folder))
+        storage.make_directory(volume.path)
+        self.dataset = Dataset(storage, [volume], lambda action: action())
+        self.timers, self.namenode = Hand(), FakeNameNode()
+        clock = SystemClock()
+        self.context = Context(
+            self.dataset,
+            lambda *_: None,
+            clock,
+            self.timers,
+            EventLog(self.lines.append, clock),
+            identity=DatanodeIDProto(
+                ipAddr="127.0.0.1",
+                hostName="h",
+                datanodeUuid="u",
+                xferPort=1,
+                infoPort=2,
+                ipcPort=3,
+            ),
+        )
+        self.fatal: list[BaseException] = []
+        self.service = NameNodeService(
+            self.context,
+            ServiceSettings(),
+            self.namenode.call,
+            random.Random(1),
+            self._on_pool,
+            self.fatal.append,
+        )
+        self.service.commands = Commands(
+            self.context,
+            lambda *_: Promise(),
+            lambda _: Promise(),
+            self.service.register_again,
+            lambda: None,
+        )
+
+    def _on_pool(self, pool: PoolIdentity) -> None:
+        self.dataset.volumes[0].format(pool, "u", lambda: "1")
+        self.dataset.pool = pool
+
+    def write(self, block_id: int, data: bytes = b"data") -> Replica:
+        replica = self.dataset.create_rbw(ExtendedBlock("BP-1", block_id, 1001), CRC32C_512)
+        assert replica.pipeline is not None
+        replica.pipeline.data.write([data])
+        replica.pipeline.meta.write([compute_checksums(CRC32C_512, data)])
+        replica.num_bytes = replica.pipeline.bytes_acked = len(data)
+        self.dataset.finalize(replica)
+        return replica
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> DataNode:
+    return DataNode(tmp_path)
+
+
+def test_registration_then_report_and_heartbeat(node: DataNode) -> None:
+    node.service.start()
+    assert node.namenode.names() == [
+        "versionRequest",
+        "registerDatanode",
+        "blockReport",
+        "sendHeartbeat",
+    ]
+    assert node.service.registered
+
+
+def test_a_namenode_that_is_down_is_asked_again(node: DataNode) -> None:
+    node.namenode.down = True
+    node.service.start()
+    node.timers.turn()
+    assert not node.service.registered
+    node.namenode.down = False
+    node.timers.turn()
+    assert node.service.registered
+
+
+def test_changes_are_told_at_once_and_again_if_they_could_not_be(node: DataNode) -> None:
+    node.service.start()
+    node.write(5)
+    method, request = node.namenode.calls[-1]
+    assert method == "blockReceivedAndDeleted"
+    assert _told(request) == [(5, 2)]
+    node.namenode.down = True
+    node.write(6)
+    node.dataset.delete(node.dataset.replicas[5])
+    node.namenode.down = False
+    node.timers.turn()
+    told = [r for name, r in node.namenode.calls if name == "blockReceivedAndDeleted"]
+    assert sorted(_told(told[-1])) == [(5, 3), (6, 2)]
+
+
+def _told(request: Any) -> list[tuple[int, int]]:
+    return [(c.block.blockId, c.status) for storage in request.blocks for c in storage.blocks]
+
+
+def test_told_to_register_it_does_and_reports_all(node: DataNode) -> None:
+    node.service.start()
+    node.write(5)
+    node.namenode.calls.clear()
+    node.namenode.commands = [
+        pb.DatanodeCommandProto(
+            cmdType=pb.DatanodeCommandProto.RegisterCommand, registerCmd=pb.RegisterCommandProto()
+        )
+    ]
+    node.timers.turn()
+    names = node.namenode.names()
+    assert names.index("registerDatanode") < names.index("blockReport")
+    (report,) = [r for name, r in node.namenode.calls if name == "blockReport"]
+    assert report.reports[0].numberOfBlocks == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("stamp", "left"), [(1001, 0), (1002, 0), (1000, 1)])
+def test_invalidation_spares_what_is_newer(node: DataNode, stamp: int, left: int) -> None:
+    node.service.start()
+    path = node.write(5).data_path
+    node.namenode.commands = [
+        pb.DatanodeCommandProto(
+            cmdType=pb.DatanodeCommandProto.BlockCommand,
+            blkCmd=pb.BlockCommandProto(
+                action=pb.BlockCommandProto.INVALIDATE,
+                blockPoolId="BP-1",
+                blocks=[BlockProto(blockId=5, genStamp=stamp, numBytes=4)],
+            ),
+        )
+    ]
+    node.timers.turn()
+    assert len(node.dataset.replicas) == left
+    assert os.path.exists(path) == bool(left)
+
+
+def test_another_block_pool_stops_the_node(node: DataNode) -> None:
+    node.service.start()
+    node.dataset.pool = PoolIdentity("BP-2", 1, "CID", 0)
+    node.service.register_again()
+    assert len(node.fatal) == 1
+
+
+# -- the scanner -----------------------------------------------------------------------
+
+
+def scanned(node: DataNode) -> list[Any]:
+    """Let the scanner look at everything; the bad blocks it told of."""
+    scanner = BlockScanner(node.context, bytes_per_second=1 << 30, period_ms=1000)
+    for _ in range(20):
+        scanner.step()
+    return [r for name, r in node.namenode.calls if name == "reportBadBlocks"]
+
+
+def test_good_replicas_are_left_alone(node: DataNode) -> None:
+    node.service.start()
+    for number in range(3):
+        node.write(number, os.urandom(2_000_000))
+    assert scanned(node) == []
+    assert node.context.counters.blocks_scanned == 3
+    assert node.context.counters.bytes_scanned == 6_000_000
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "no meta", "cut meta", "no data"])
+def test_every_damage_is_found(node: DataNode, damage: str) -> None:
+    node.service.start()
+    node.write(1, os.urandom(5000))
+    replica = node.write(2, os.urandom(5000))
+    match damage:
+        case "flip":
+            with open(replica.data_path, "r+b") as file:
+                file.seek(4000)
+                byte = file.read(1)[0]
+                file.seek(4000)
+                file.write(bytes([byte ^ 1]))
+        case "cut":
+            os.truncate(replica.data_path, 4999)
+        case "no meta":
+            os.remove(replica.meta_path)
+        case "cut meta":
+            os.truncate(replica.meta_path, 2)
+        case _:
+            os.remove(replica.data_path)
+    (told,) = scanned(node)
+    assert told.blocks[0].b.blockId == 2
+    assert told.blocks[0].locs[0].id.datanodeUuid == "u"
+
+
+def test_a_replica_that_goes_away_meanwhile_is_no_corruption(node: DataNode) -> None:
+    node.service.start()
+    replica = node.write(1, os.urandom(3_000_000))
+    scanner = BlockScanner(node.context, bytes_per_second=1 << 30, period_ms=1000)
+    scanner.step()
+    node.dataset.delete(replica)
+    for _ in range(5):
+        scanner.step()
+    assert "reportBadBlocks" not in node.namenode.names()
