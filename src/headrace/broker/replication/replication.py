@@ -115,6 +115,7 @@ class Replication:
                 partition.log.log_end_offset,
                 int(self._config["replica.lag.time.max.ms"]),
                 self._clock.monotonic_ms(),
+                self._may_join,
             ),
         )
         self._on_role(partition, True)
@@ -137,7 +138,9 @@ class Replication:
         leader = self._followed_at.pop(key, None)
         if leader is None:
             return
-        fetcher = self._fetchers[leader]
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            return  # it had given this one up by itself, and went with the last of the others
         fetcher.remove(key)
         if not len(fetcher):
             fetcher.close()
