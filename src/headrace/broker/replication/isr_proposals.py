@@ -6,7 +6,8 @@ Spec: KIP-497; AlterPartition v3 with broker epochs (KIP-903).
 
 An answer and the metadata record of the same change race; both carry the partition epoch, and the
 older is old news. What the controller refuses is dropped: the next fetch or the next look at the
-lag proposes again, from what is true then.
+lag proposes again, from what is true then. Only where the controller knows more than we do, the
+proposal stays as it is until its metadata comes.
 """
 
 from collections.abc import Callable
@@ -29,6 +30,17 @@ from headrace.wire.kafka.messages.alter_partition import (
 Key = tuple[bytes, int]
 _VERSION = 3
 _RETRY_MS = 50
+
+
+_OUT_OF_DATE = frozenset(
+    {
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""The controller is ahead of us, perhaps because it granted this very proposal and the answer was
+lost: who was proposed counts until the metadata says what is decided."""
 
 
 class ProposingPartition(Protocol):
@@ -109,7 +121,8 @@ class IsrProposals:
                 isr=list(proposal.isr),
                 error=ErrorCode.of(row.error_code).name,
             )
-            partition.on_isr_refused(proposal)
+            if row.error_code not in _OUT_OF_DATE:
+                partition.on_isr_refused(proposal)
             return
         partition.on_isr_decided(tuple(row.isr), row.leader_epoch, row.partition_epoch)
 
