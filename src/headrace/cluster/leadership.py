@@ -90,7 +90,8 @@ def changes_at_registration(
     """A new incarnation (`broker`) takes the place of the one in the image.
 
     What others can lead they lead, and what lies in a directory that did not come back nobody
-    does. What it alone has it leads on; after an unclean stop in a new leader epoch, so that
+    does. After an unclean stop it is in sync no more wherever another was, dead or alive: a power
+    cut may have taken what was acknowledged (KIP-966). What it alone has it leads on; after an unclean stop in a new leader epoch, so that
     followers and consumers can tell records that were lost with the page cache from those written
     at the same offsets afterwards (KIP-101, KIP-320).
     """
@@ -100,7 +101,9 @@ def changes_at_registration(
     stays: list[TopicPartition] = []
     for topic, partition in with_replica_in_isr(image, broker_id):
         is_lost = not broker.has_online(partition.directory_of(broker_id))
-        is_left = is_lost or _any_up(image, partition, up)
+        # Its log may lack what it had: as long as there is another to wait for, it does not count.
+        has_others = not is_clean and len(partition.isr) > 1
+        is_left = is_lost or has_others or _any_up(image, partition, up)
         (leaves if is_left else stays).append((topic, partition))
     records = _changes(image, leaves, context, leaving=broker_id)
     if not is_clean:
