@@ -8,6 +8,7 @@ Metadata is that of whatever broker a client looks at, which may be behind.
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.broker.api.registry import SERVED
 from headrace.testing.cluster_simulation.peers import carry_frame
 from headrace.testing.quorum.violation import Violation
 from headrace.wire.kafka.errors import ErrorCode
@@ -73,7 +74,8 @@ class Client:
             self.world.schedule(5, end, None)
             return
         self.world.schedule(REQUEST_TIMEOUT_MS, end, None)
-        carry_frame(self.world, self.client_id, target, request, request.VERSIONS[1], end)
+        version = SERVED[request.API_KEY][1]
+        carry_frame(self.world, self.client_id, target, request, version, end)
 
 
 class Producer(Client):
@@ -133,7 +135,7 @@ class Producer(Client):
             else {}
         )
         now_ms = self.world.clock.now_ms()
-        batch = bytes(build_batch([(now_ms, None, value, ()) for value in values], **idempotent))
+        batch = bytes(build_batch([(None, value, (), now_ms) for value in values], **idempotent))
         self._sequences[key] += count
         self.sent[key] += values
         self.waiting_count += 1

@@ -1,8 +1,9 @@
 """Bad times: what happens to nodes and to the network, by the dice.
 
 Owns: which fault comes when, and the one limit: a fault that loses part of a log (a power cut, a
-wiped disk) strikes only where another in-sync or eligible replica keeps all of it. What is lost
-beyond that is nobody's promise.
+wiped disk) strikes only where another in-sync replica lives and keeps all of it, and until the
+cluster knows of the loss no other fault comes. What is lost beyond that is nobody's promise as long
+as the controller does not keep eligible leader replicas (KIP-966).
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 KINDS = {
     "kill": 6,
     "power_cut": 4,
-    "wipe": 1,
+    "wipe": 0,
     "pause": 3,
     "isolate": 3,
     "cut_one_way": 3,
@@ -40,6 +41,9 @@ class Faults:
 
     def _do(self) -> None:
         if self._is_over:
+            return
+        if any(node.is_lossy for node in self._world.nodes.values()):
+            self._next()  # one at a time, until the cluster knows
             return
         kind = self._world.dice.choices(list(KINDS), list(KINDS.values()))[0]
         if getattr(self, f"_{kind}")():
@@ -105,8 +109,9 @@ class Faults:
         return True
 
     def may_lose(self, node: "SimulatedNode") -> bool:
+        """Whether every partition has somebody else in sync, alive and within reach."""
         image = self._world.image
-        if image is None:
+        if image is None or self._world.network.cut:
             return False
         for topic in image.topics_by_id.values():
             for described in topic.partitions:
@@ -115,11 +120,17 @@ class Faults:
                 keeping = [
                     other
                     for other in described.isr + described.eligible_leader_replicas
-                    if other != node.node_id and not self._world.nodes[other].is_lossy
+                    if other != node.node_id and self._is_well(other)
                 ]
                 if not keeping:
                     return False
         return True
+
+    def _is_well(self, node_id: int) -> bool:
+        node, image = self._world.nodes[node_id], self._world.image
+        assert image is not None
+        is_fenced = image.brokers[node_id].fenced
+        return node.is_serving and not node.is_paused and not node.is_lossy and not is_fenced
 
     def _start_later(self, node: "SimulatedNode") -> None:
         life = node.life

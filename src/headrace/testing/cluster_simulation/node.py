@@ -16,6 +16,7 @@ from headrace.base.events import EventLog
 from headrace.base.network import Part
 from headrace.broker.replication.replication import COMMIT_LOOK_MS
 from headrace.broker.session import KafkaSession
+from headrace.cluster.image import ClusterImage
 from headrace.cluster.principals import ANONYMOUS
 from headrace.cluster.refusals import refusal
 from headrace.log.file_budget import FileBudget
@@ -130,6 +131,7 @@ class SimulatedNode:
         self.node_id = node_id
         self.is_voter = node_id in voters
         self.disk = SimulatedDisk(defer_syncs=True)
+        self._mount()
         self.life = 0
         self.is_up = False
         self.is_paused = False
@@ -153,6 +155,12 @@ class SimulatedNode:
                 "controller.quorum.voters": ",".join(f"{each}@n{each}:9093" for each in voters),
             }
         )
+
+    def _mount(self) -> None:
+        """The directories are the operator's, and there for good."""
+        for path in (LOGS, METADATA):
+            self.disk.make_directory(path)
+        self.disk.sync_directory("/")
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -220,7 +228,7 @@ class SimulatedNode:
         for name in self.disk.list(LOGS):
             self.disk.remove_directory(f"{LOGS}/{name}")
         self.disk.remove_directory(LOGS)
-        self.disk.sync_directory("/")
+        self._mount()
         self._mark_lossy()
         self._end()
 
@@ -236,6 +244,15 @@ class SimulatedNode:
             return False
         registered = self.world.image.brokers.get(self.node_id)
         return registered is None or registered.broker_epoch <= self.lossy_epoch
+
+    def returned_lossy(self, image: ClusterImage) -> bool:
+        """The cluster has just been told."""
+        registered = image.brokers.get(self.node_id)
+        return bool(
+            self.lossy_epoch
+            and registered is not None
+            and registered.broker_epoch > self.lossy_epoch
+        )
 
     def _end(self) -> None:
         self.life += 1

@@ -71,7 +71,8 @@ def carry_message(
         world.network.send(target.node_id, source, back, response)
 
     def arrive() -> None:
-        target.act(target.life, target.ask_quorum, request, answer)
+        if target.is_up:
+            target.act(target.life, target.ask_quorum, request, answer)
 
     world.network.send(source, target.node_id, arrive)
 

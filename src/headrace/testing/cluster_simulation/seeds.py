@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.testing.cluster_simulation.clients import Consumer, Producer
 from headrace.testing.cluster_simulation.faults import Faults
+from headrace.testing.cluster_simulation.truth import Excused
 from headrace.testing.cluster_simulation.world import World
 from headrace.testing.quorum.network import Weather
 from headrace.testing.quorum.violation import Violation
@@ -38,6 +39,8 @@ class Outcome:
     committed_count: int
     election_count: int
     faults: dict[str, int] = field(default_factory=dict)
+    is_excused: bool = False
+    """It ended early: the last replica that kept everything died before a lossy one was back."""
 
 
 class FailedSeed(AssertionError):
@@ -56,6 +59,8 @@ def run(seed: int, event_count: int = EVENTS_MIN) -> Outcome:
     life = Life(seed)
     try:
         return life.live(event_count)
+    except Excused:
+        return life.outcome(is_excused=True)
     except Violation as violation:
         raise FailedSeed(seed, violation, life.world.event_count) from violation
 
@@ -98,7 +103,10 @@ class Life:
         self.faults.end()
         self._recover(keys)
         self._read_all(keys)
-        truth = world.truth
+        return self.outcome()
+
+    def outcome(self, *, is_excused: bool = False) -> Outcome:
+        world, truth = self.world, self.world.truth
         return Outcome(
             world.seed,
             world.event_count,
@@ -108,6 +116,7 @@ class Life:
             sum(each.end for each in truth.committed.values()),
             truth.election_count,
             self.faults.counts,
+            is_excused,
         )
 
     def _all_serve(self) -> bool:
@@ -181,15 +190,21 @@ class Life:
         ends = set()
         for replica in described.replicas:
             partition = self._partition(replica, key)
+            if partition is None:
+                return False
             ends |= {partition.log.log_end_offset, partition.high_watermark}
         return len(ends) == 1
 
     def _partition(self, node_id: int, key: Key) -> Any:
         broker = self.world.nodes[node_id].assembled.broker
         assert broker is not None
-        partition = broker.partitions.find(*key)
-        assert partition is not None, f"node {node_id} lacks {key[1]}"
-        return partition
+        return broker.partitions.find(*key)
+
+    def _log_told(self, node_id: int, key: Key) -> tuple[Any, ...]:
+        found = self._partition(node_id, key)
+        if found is None:
+            return node_id, "none"
+        return node_id, found.log.log_end_offset, found.high_watermark, found.error
 
     def _told(self, keys: list[Key]) -> str:
         image = self.world.image
@@ -197,11 +212,7 @@ class Life:
         told = []
         for key in keys:
             described = image.topics_by_id[key[0]].partitions[key[1]]
-            logs = [
-                (node, self._partition(node, key).log.log_end_offset,
-                 self._partition(node, key).high_watermark)
-                for node in described.replicas
-            ]
+            logs = [self._log_told(node, key) for node in described.replicas]
             told.append(f"{described} logs {logs}")
         waiting = [producer.waiting_count for producer in self.producers]
         positions = [consumer.position for consumer in self.consumers]

@@ -34,6 +34,10 @@ Key = tuple[bytes, int]
 READ_BYTES_MAX = 1 << 20
 
 
+class Excused(Exception):
+    """All other in-sync replicas were gone when a lossy one came back: nothing more is promised."""
+
+
 class Committed:
     """One partition's committed batches: by their first offset the checksum and the next offset."""
 
@@ -108,8 +112,8 @@ class Truth:
         if leader != node.node_id:
             raise Violation("epoch", f"{_at(node, partition)} leads {epoch}, as does {leader}")
         self.election_count += 1
-        if self._is_old(key, epoch):
-            return  # it has been told of a past; nobody follows it
+        if node.is_lossy or self._is_old(key, epoch):
+            return  # it has been told of a past, and serves nobody before it is registered
         if partition.log.log_end_offset < truth.end:
             raise Violation(
                 "L11",
@@ -141,6 +145,8 @@ class Truth:
         if truth.end != high_watermark:
             raise Violation("L13", f"{_at(node, partition)} lacks {truth.end} to {high_watermark}")
         described = self._described(key)
+        if partition.in_sync is not None and len(partition.in_sync.isr) < partition.isr_count_min:
+            raise Violation("L14", f"{_at(node, partition)} commits with {partition.in_sync.isr}")
         for member in () if described is None else described.isr:
             other = self._world.nodes[member]
             if other.is_up and other.node_id != node.node_id:
@@ -189,8 +195,14 @@ class Truth:
                 continue
             for described in topic.partitions:
                 self._check_described(image, topic, described)
+        for node in self._world.nodes.values():
+            if node.returned_lossy(image):
+                node.lossy_epoch = 0
 
     def _check_described(self, image: ClusterImage, topic: Any, described: Any) -> None:
+        for node in self._world.nodes.values():
+            if node.returned_lossy(image) and node.node_id in described.isr:
+                raise Excused
         eligible = set(described.eligible_leader_replicas)
         if eligible & set(described.isr):
             raise Violation("L16", f"{topic.name}: in sync and eligible: {described}")
@@ -226,6 +238,7 @@ class Truth:
     def _check_acked(self, node_id: int, topic_id: bytes, row: Any) -> None:
         key = (bytes(topic_id), row.index)
         truth = self.of(key)
+        self.on_node(self._world.nodes[node_id])
         if row.base_offset >= truth.end:
             raise Violation(
                 "L14", f"node {node_id} acknowledges {row.base_offset}; committed is {truth.end}"
