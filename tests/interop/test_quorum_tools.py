@@ -114,10 +114,12 @@ def test_topics_through_any_broker_are_seen_by_all(
         for topic in topics:
             words = ("--describe", "--topic", topic)
             told = java.run("kafka-topics", "--bootstrap-server", server, *words).check().stdout
-            leaders = re.findall(r"Leader: (\d+)\s+Replicas: (\d+)\s+Isr: (\d+)", told)
+            leaders = re.findall(r"Leader: (\d+)\s+Replicas: ([\d,]+)\s+Isr: ([\d,]+)", told)
             assert len(leaders) == 6
             assert {int(leader) for leader, _, _ in leaders} == OBSERVERS
-            assert all(leader == replica == isr for leader, replica, isr in leaders)
+            for leader, replicas, isr in leaders:
+                assert replicas.split(",")[0] == leader
+                assert set(replicas.split(",")) == set(isr.split(",")) == set(map(str, OBSERVERS))
 
 
 def test_leader_election(broker_tool: Tool, unique: Unique) -> None:

@@ -79,6 +79,8 @@ class ClusterVerifier:
         adds: bool,
     ) -> Promise[Verified]:
         broker = self._broker
+        if not adds and not broker.transactions.settings.verifies_partitions:
+            return Promise.resolved(dict.fromkeys(partitions, ErrorCode.NONE))
         shard = broker.transactions.partition_for(transactional_id)
         coordinator = _leader_of(broker, TRANSACTIONS_TOPIC, shard)
         if coordinator == broker.node_id:
@@ -88,8 +90,6 @@ class ClusterVerifier:
         if coordinator is None:
             unknown = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return Promise.resolved(dict.fromkeys(partitions, unknown))
-        if not adds and not broker.transactions.settings.verifies_partitions:
-            return Promise.resolved(dict.fromkeys(partitions, ErrorCode.NONE))
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=producer_id,
