@@ -69,6 +69,7 @@ class InSync:
         "_epoch_start_offset",
         "_lag_ms_max",
         "_leader_epoch",
+        "_may_join",
         "_me",
         "_proposed",
         "followers",
@@ -88,8 +89,11 @@ class InSync:
         epoch_start_offset: int,
         lag_ms_max: int,
         now_ms: int,
+        may_join: Callable[[int, int], bool] = lambda _id, _broker_epoch: True,
     ) -> None:
+        """`may_join(id, broker epoch)`: alive, not fenced, the same life as the metadata's."""
         self._me = me
+        self._may_join = may_join
         self._broker_epoch = broker_epoch
         self._leader_epoch = leader_epoch
         self._epoch_start_offset = epoch_start_offset
@@ -137,8 +141,10 @@ class InSync:
         """What all that count have; never below `current`.
 
         Besides the maximal ISR a follower that is about to join counts: otherwise a busy leader
-        would stay ahead of it for ever. Below `isr_count_min` nothing new is committed (KIP-966):
-        else the last replicas that may lead could miss it.
+        would stay ahead of it for ever. Not one that may not join: a broker that was just fenced
+        was in sync a moment ago, and would hold all writers up for the whole lag time. Below
+        `isr_count_min` nothing new is committed (KIP-966): else the last replicas that may lead
+        could miss it.
         """
         if len(self.isr) < isr_count_min:
             return current
@@ -148,6 +154,7 @@ class InSync:
             counts = follower.broker_id in members or (
                 follower.log_end_offset >= self._epoch_start_offset
                 and not follower.is_behind(leader_end, self.now_ms, self._lag_ms_max)
+                and self._may_join(follower.broker_id, follower.broker_epoch)
             )
             if counts and follower.log_end_offset < reached:
                 reached = follower.log_end_offset
@@ -158,7 +165,6 @@ class InSync:
     def maybe_expand(
         self, broker_id: int, high_watermark: int, may_join: Callable[[int, int], bool]
     ) -> Proposal | None:
-        """`may_join(id, broker epoch)`: alive, not fenced, the same life as the metadata's."""
         follower = self.followers.get(broker_id)
         if follower is None or self.is_proposing or broker_id in self.isr:
             return None

@@ -63,6 +63,22 @@ def test_a_follower_that_is_about_to_join_is_waited_for() -> None:
     assert sync.high_watermark(4, 8, 1) == 8, "it has not been seen for too long"
 
 
+def test_a_follower_that_was_fenced_is_not_waited_for() -> None:
+    """It was in sync a moment ago, but it is dead: writers don't wait for its lag to show."""
+    may_join = {ONE: True, TWO: True}
+    sync = InSync(
+        ME, 7, (ME, ONE, TWO), (ME, ONE, TWO), 4, 10, 0, LAG_MS, 0, lambda who, _: may_join[who]
+    )
+    fetch(sync, ONE, 5, 5, 1)
+    fetch(sync, TWO, 5, 5, 1)
+    fetch(sync, ONE, 9, 9, 2)
+    assert sync.high_watermark(5, 9, 2) == 5, "in sync: it counts, dead or alive"
+    assert sync.on_decided((ME, ONE), 11)
+    assert sync.high_watermark(5, 9, 2) == 5, "it may be on its way back in"
+    may_join[TWO] = False
+    assert sync.high_watermark(5, 9, 2) == 9
+
+
 @pytest.mark.parametrize(("offset", "joins"), [(4, False), (5, False), (6, True)])
 def test_nobody_joins_below_the_start_of_the_leaders_epoch(offset: int, joins: bool) -> None:
     """KAFKA-7128."""
