@@ -6,7 +6,8 @@ between faults, and what they all wrote into a `History`. Must not know: which f
 
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -31,6 +32,8 @@ NEVER_SENT = {"_PURGE_QUEUE"}
 
 NOT_YET = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
 NOT_YET |= {"_TRANSPORT", "_ALL_BROKERS_DOWN", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
+# Librdkafka's word for metadata that did not come, as when the broker it asked was just killed.
+NOT_YET |= {"_UNKNOWN_PARTITION"}
 
 PADDING = "-" * 200
 
@@ -40,13 +43,54 @@ def value_of(raw: bytes | None) -> str:
     return (raw or b"").rstrip(b"-").decode()
 
 
+class AcknowledgementGaps:
+    """The longest time that a partition acknowledged nothing, from one `begin` to the next."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last_s: dict[int, float] = {}
+        self._longest_s: dict[int, float] = {}
+        self._counts: Counter[int] = Counter()
+
+    def begin(self) -> None:
+        with self._lock:
+            self._longest_s.clear()
+
+    def on_acknowledged(self, partition: int) -> None:
+        now_s = time.monotonic()
+        with self._lock:
+            gap_s = now_s - self._last_s.get(partition, now_s)
+            self._longest_s[partition] = max(gap_s, self._longest_s.get(partition, 0.0))
+            self._last_s[partition] = now_s
+            self._counts[partition] += 1
+
+    def count(self, partition: int) -> int:
+        """Everything it ever acknowledged."""
+        with self._lock:
+            return self._counts[partition]
+
+    def longest_s(self) -> float:
+        with self._lock:
+            return max(self._longest_s.values(), default=0.0)
+
+
 class ProduceLoad:
-    """Sends unique values to every partition, as fast as the queue takes them."""
+    """Sends unique values to every partition, as fast as the queue takes them or with pauses."""
 
     def __init__(
-        self, servers: str, topic: str, partitions: int, history: History, *, idempotent: bool
+        self,
+        servers: str,
+        topic: str,
+        partitions: int,
+        history: History,
+        *,
+        idempotent: bool,
+        pause_s: float = 0.0,
+        settings: Mapping[str, int] | None = None,
     ) -> None:
         self._topic, self._partitions, self._history = topic, partitions, history
+        self._pause_s = pause_s
+        self.gaps = AcknowledgementGaps()
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
@@ -59,6 +103,7 @@ class ProduceLoad:
                 "retry.backoff.ms": 20,
                 "retry.backoff.max.ms": 100,
                 **PATIENCE,
+                **(settings or {}),
             }
         )
         self._stop = threading.Event()
@@ -104,6 +149,8 @@ class ProduceLoad:
             # Sent or refused, the value is used up: it is on record.
             self.sent_count += 1
             self._producer.poll(0)
+            if self._pause_s:
+                self._stop.wait(self._pause_s)
 
     def _settle(self, token: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -111,6 +158,7 @@ class ProduceLoad:
             offset = message.offset()
             known = offset if offset is not None and offset >= 0 else None
             self._history.send_ok(token, where, known)
+            self.gaps.on_acknowledged(where.partition)
         elif error.name() in NEVER_SENT:
             self._history.send_failed(token)
         else:
