@@ -107,8 +107,9 @@ class Partition:
         self.on_failure: Callable[[StorageError], None] | None = None
         self.staged_bytes = 0
         self._uncommitted_bytes = 0
-        self._waiters: set[Waiter] = set()
-        self._followers_waiting: set[Waiter] = set()
+        # Dicts for their order: who waited first is told first, in every run of a seed.
+        self._waiters: dict[Waiter, None] = {}
+        self._followers_waiting: dict[Waiter, None] = {}
         self._commits: deque[_Commit] = deque()
 
     @property
@@ -127,6 +128,13 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         return self.log.last_stable_offset(self.high_watermark)
+
+    @property
+    def is_watermark_known(self) -> bool:
+        """False while a new leader has not yet heard how much of what it took over is committed:
+        an end that is told then could be below one that was told before (KIP-207)."""
+        in_sync = self.in_sync
+        return in_sync is None or self.high_watermark >= in_sync.epoch_start_offset
 
     def leader_epoch_refusal(self, current_leader_epoch: int) -> ErrorCode:
         """What a client is told whose idea of the leader epoch is not ours (KIP-320)."""
@@ -365,16 +373,16 @@ class Partition:
     def wait(self, waiter: Waiter, *, follower: bool = False) -> None:
         """A follower waits for what is written, a consumer for what is committed."""
         if follower:
-            self._followers_waiting.add(waiter)
+            self._followers_waiting[waiter] = None
         else:
-            self._waiters.add(waiter)
+            self._waiters[waiter] = None
 
     def forget(self, waiter: Waiter) -> None:
-        self._waiters.discard(waiter)
-        self._followers_waiting.discard(waiter)
+        self._waiters.pop(waiter, None)
+        self._followers_waiting.pop(waiter, None)
 
     def release_waiters(self) -> None:
         waiters = self._waiters | self._followers_waiting
-        self._waiters, self._followers_waiting = set(), set()
+        self._waiters, self._followers_waiting = {}, {}
         for waiter in waiters:
             waiter.on_gone()

@@ -64,6 +64,10 @@ def handle(
     )
 
 
+_EARLIEST = -2
+_NOT_AVAILABLE_SINCE = 5
+
+
 def _answer(
     broker: "Broker",
     topic: str,
@@ -79,8 +83,14 @@ def _answer(
         return _refused(asked, error)
     if context.api_version < _SPECIAL_SINCE.get(asked.timestamp, 0):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
-    end_offset = partition.high_watermark
-    if request.isolation_level == _READ_COMMITTED:
+    is_replica = request.replica_id >= 0
+    if not is_replica and asked.timestamp != _EARLIEST and not partition.is_watermark_known:
+        known_since = context.api_version >= _NOT_AVAILABLE_SINCE
+        error = ErrorCode.OFFSET_NOT_AVAILABLE if known_since else ErrorCode.LEADER_NOT_AVAILABLE
+        return _refused(asked, error)
+    # A follower that is out of range looks for the end of the log, not for what is committed.
+    end_offset = partition.log.log_end_offset if is_replica else partition.high_watermark
+    if not is_replica and request.isolation_level == _READ_COMMITTED:
         end_offset = partition.last_stable_offset
     try:
         timestamp, offset, epoch = _find(partition, asked.timestamp, end_offset)

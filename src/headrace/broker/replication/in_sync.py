@@ -66,12 +66,12 @@ class Proposal:
 class InSync:
     __slots__ = (
         "_broker_epoch",
-        "_epoch_start_offset",
         "_lag_ms_max",
         "_leader_epoch",
         "_may_join",
         "_me",
         "_proposed",
+        "epoch_start_offset",
         "followers",
         "isr",
         "now_ms",
@@ -96,7 +96,8 @@ class InSync:
         self._may_join = may_join
         self._broker_epoch = broker_epoch
         self._leader_epoch = leader_epoch
-        self._epoch_start_offset = epoch_start_offset
+        self.epoch_start_offset = epoch_start_offset
+        """Where our log ended when we began to lead."""
         self._lag_ms_max = lag_ms_max
         self._proposed: tuple[int, ...] | None = None
         self.now_ms = now_ms
@@ -152,7 +153,7 @@ class InSync:
         reached = leader_end
         for follower in self.followers.values():
             counts = follower.broker_id in members or (
-                follower.log_end_offset >= self._epoch_start_offset
+                follower.log_end_offset >= self.epoch_start_offset
                 and not follower.is_behind(leader_end, self.now_ms, self._lag_ms_max)
                 and self._may_join(follower.broker_id, follower.broker_epoch)
             )
@@ -168,7 +169,7 @@ class InSync:
         follower = self.followers.get(broker_id)
         if follower is None or self.is_proposing or broker_id in self.isr:
             return None
-        has_all = follower.log_end_offset >= max(high_watermark, self._epoch_start_offset)
+        has_all = follower.log_end_offset >= max(high_watermark, self.epoch_start_offset)
         if not has_all or not may_join(broker_id, follower.broker_epoch):
             return None
         return self._propose((*self.isr, broker_id))
