@@ -99,7 +99,7 @@ class ControllerChannel:
         self._is_active = is_active
         self.until_seen: Callable[[Any, Any, int], Promise[Any]] | None = None
         """(request, response, longest wait): settled once this node's own image has it."""
-        self._waiting: set[_Asked] = set()
+        self._waiting: dict[_Asked, None] = {}
         self._closed = False
         self.retry_count = 0
 
@@ -122,7 +122,7 @@ class ControllerChannel:
             timeout_ms = min(asked_ms, self._timeout_ms) if asked_ms > 0 else self._timeout_ms
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         asked = _Asked(self, request, api_version, principal, deadline_ms)
-        self._waiting.add(asked)
+        self._waiting[asked] = None
         asked.attempt()
         return asked.promise
 
@@ -288,5 +288,5 @@ class _Asked:
             self._settle().resolve(refusal(self._request, ErrorCode.REQUEST_TIMED_OUT, reason))
 
     def _settle(self) -> Promise[Any]:
-        self._channel._waiting.discard(self)
+        self._channel._waiting.pop(self, None)
         return self.promise
