@@ -182,21 +182,27 @@ class Fetcher:
             self._session_epoch = self._session_epoch % _SESSION_EPOCH_MAX + 1
             if not response.session_id:
                 self._forget_session()
+            is_all_heard = True
             for topic in response.responses:
                 for data in topic.partitions:
-                    self._on_partition((bytes(topic.topic_id), data.partition_index), data, asked)
+                    key = (bytes(topic.topic_id), data.partition_index)
+                    is_all_heard &= self._on_partition(key, data, asked)
+            if not is_all_heard:
+                # The leader believes that we know what we did not listen to.
+                self._forget_session()
         self._maybe_ask()
 
-    def _on_partition(self, key: Key, data: PartitionData, asked: dict[Key, Position]) -> None:
+    def _on_partition(self, key: Key, data: PartitionData, asked: dict[Key, Position]) -> bool:
+        """False if the answer is to an older question than we would ask now."""
         following = self._followed.get(key)
         at = asked.get(key)
-        if following is None or at is None:
-            return
+        if following is None or at is None or at != following.position:
+            return False
         if data.records is not None:
             self.bytes_fetched += len(data.records)
         match following.on_answer(data, at):
             case Next.FETCH:
-                return
+                pass
             case Next.BACK_OFF:
                 following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
             case Next.FIND_OFFSETS:
@@ -204,6 +210,7 @@ class Fetcher:
                 self._find_offsets(following)
             case Next.STOP:
                 self._followed.pop(key, None)
+        return True
 
     def _on_failure(self) -> None:
         self.failure_count += 1
