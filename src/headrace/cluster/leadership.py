@@ -91,9 +91,9 @@ def changes_at_registration(
 
     What others can lead they lead, and what lies in a directory that did not come back nobody
     does. After an unclean stop it is in sync no more wherever another was, dead or alive: a power
-    cut may have taken what was acknowledged (KIP-966). What it alone has it leads on; after an unclean stop in a new leader epoch, so that
-    followers and consumers can tell records that were lost with the page cache from those written
-    at the same offsets afterwards (KIP-101, KIP-320).
+    cut may have taken what was acknowledged (KIP-966). What it alone has it leads on, then in a new
+    leader epoch, so that followers and consumers can tell records that were lost with the page
+    cache from those written at the same offsets afterwards (KIP-101, KIP-320).
     """
     broker_id = broker.broker_id
     up = _up(image, leaving=broker_id)
