@@ -37,7 +37,8 @@ RETRY_MS = 60
 CLIENT_IDS_FROM = 100
 _GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _NEVER = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
-"""With one batch under way at a time, only lost records explain these."""
+"""With one batch under way at a time, only lost records explain these; or a leader of the past, who
+lacks what came after it."""
 
 
 class Client:
@@ -45,9 +46,11 @@ class Client:
         self.world = world
         self.client_id = CLIENT_IDS_FROM + number
         self.is_stopped = False
+        self._epochs: dict[Key, int] = {}
 
     def leader_of(self, key: Key) -> tuple[int, int]:
-        """(leader, leader epoch) as some broker has it; -1 for none."""
+        """(leader, leader epoch) as some broker has it, unless this client knows of a later epoch;
+        -1 for none."""
         serving = [node for node in self.world.running if node.is_serving]
         if not serving:
             return -1, -1
@@ -57,6 +60,9 @@ class Client:
         if topic is None or topic.partitions[key[1]].leader not in self.world.nodes:
             return -1, -1
         described = topic.partitions[key[1]]
+        if described.leader_epoch < self._epochs.get(key, -1):
+            return -1, -1
+        self._epochs[key] = described.leader_epoch
         return described.leader, described.leader_epoch
 
     def ask(self, node_id: int, request: Message, on_response: Any) -> None:
@@ -143,6 +149,7 @@ class Producer(Client):
 
     def _send(self, key: Key, batch: bytes, values: list[bytes]) -> None:
         leader, _ = self.leader_of(key)
+        epoch = self._true_epoch(leader, key)
         if leader < 0:
             self.world.schedule(RETRY_MS, self._send, key, batch, values)
             return
@@ -152,14 +159,38 @@ class Producer(Client):
             timeout_ms=PRODUCE_TIMEOUT_MS,
             topic_data=[TopicProduceData(topic_id=key[0], partition_data=[row])],
         )
-        self.ask(leader, request, lambda response: self._on_response(response, key, batch, values))
+
+        def on_response(response: Any) -> None:
+            if epoch >= 0 and epoch == self._true_epoch(leader, key):
+                self._check_sequence(response, key)
+            self._on_response(response, key, batch, values)
+
+        self.ask(leader, request, on_response)
+
+    def _true_epoch(self, node_id: int, key: Key) -> int:
+        """In which epoch that node leads, if it knows and it is so; else -1."""
+        node, image = self.world.nodes.get(node_id), self.world.image
+        if node is None or not node.is_serving or image is None:
+            return -1
+        described = image.topics_by_id[key[0]].partitions[key[1]]
+        broker = node.assembled.broker
+        partition = None if broker is None else broker.partitions.find(*key)
+        if partition is None or not partition.is_leader or described.leader != node_id:
+            return -1
+        same = partition.leader_epoch == described.leader_epoch
+        return described.leader_epoch if same else -1
+
+    def _check_sequence(self, response: Any, key: Key) -> None:
+        """The leader that it was sent to lacks what came before."""
+        row = None if response is None else response.responses[0].partition_responses[0]
+        if row is not None and row.error_code in _NEVER:
+            name = ErrorCode.of(row.error_code).name
+            raise Violation("L1", f"producer {self.client_id} is told {name} at {key[1]}")
 
     def _on_response(self, response: Any, key: Key, batch: bytes, values: list[bytes]) -> None:
         row = None if response is None else response.responses[0].partition_responses[0]
         error = ErrorCode.NONE if row is None else ErrorCode.of(row.error_code)
         if row is None or (error and error is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            if error in _NEVER:
-                raise Violation("L1", f"producer {self.client_id} is told {error.name} at {key[1]}")
             if self.acks == -1:
                 delay_ms = RETRY_MS // 2 + self.world.dice.randrange(RETRY_MS)
                 self.world.schedule(delay_ms, self._send, key, batch, values)

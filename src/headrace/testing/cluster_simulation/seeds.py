@@ -1,4 +1,4 @@
-"""One seed, one life of a cluster: it begins, has bad times, then good ones, and is read to the end.
+"""One seed, one life of a cluster: a beginning, bad times, good times, and a last reading.
 
 Owns: what a seed means, the phases, the last reading. Must not know: the rules of every event
 (`truth` does).

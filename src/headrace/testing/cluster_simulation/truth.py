@@ -212,7 +212,7 @@ class Truth:
                 raise Violation("L16", f"{topic.name}: {member} is fenced and in sync: {described}")
         key = (topic.topic_id, described.index)
         node = self._world.nodes.get(described.leader)
-        if node is None or not node.is_up or node.assembled.broker is None:
+        if node is None or not node.is_serving or node.assembled.broker is None:
             return
         partition = node.assembled.broker.partitions.find(*key)
         if (
