@@ -46,6 +46,12 @@ class Observer(Fetching):
         self.has_fetched = False
         self._silent_since_ms = self.node.now_ms - self.node.settings.fetch_timeout_ms
 
+    def on_failure(self, request_id: int, refused: bool) -> None:
+        if refused and request_id == self._request_id:
+            # Nobody listens where the leader was: whoever leads now is known by others.
+            self.on_not_leading()
+        super().on_failure(request_id, refused)
+
     def grants(self, key: ReplicaKey, *, is_up_to_date: bool, pre_vote: bool) -> bool:
         if self.node.has_leader:
             return pre_vote and is_up_to_date and not self.vouches_for_leader()
