@@ -1,8 +1,8 @@
 """DataNodes that die while nobody writes, come back, or have a byte of theirs flipped.
 
 Clients are real (hdfs-native); every file is compared byte by byte with what was written. Deaths
-in mid-write are Hadoop's client's to prove (`test_datanode_kill_java`): hdfs-native 0.14.7 now
-and then stands still for ever once its pipeline has failed while it had nothing to send.
+in mid-write are seen with Hadoop's client only (`test_datanode_kill_java`): hdfs-native 0.14.7
+recovered from most of them and stood still in `write` after some; why is not known.
 """
 
 import contextlib
