@@ -259,7 +259,8 @@ class Fetch:
             if self._full or _is_news(wanted, row):
                 told.append((wanted, row))
             wanted.told_error = row.error_code
-            if not row.error_code:
+            # A reader that must cut its log takes nothing else from the answer.
+            if not row.error_code and row.diverging_epoch is None:
                 wanted.told_high_watermark = row.high_watermark
                 wanted.told_log_start_offset = row.log_start_offset
             if row.records_length:
