@@ -48,6 +48,9 @@ class Client:
         self.is_stopped = False
         self._epochs: dict[Key, int] = {}
 
+    def start(self) -> None:
+        raise NotImplementedError
+
     def leader_of(self, key: Key) -> tuple[int, int]:
         """(leader, leader epoch) as some broker has it, unless this client knows of a later epoch;
         -1 for none."""
@@ -131,17 +134,16 @@ class Producer(Client):
         for _ in range(count):
             self._made += 1
             values.append(b"%d:%d" % (self.client_id, self._made))
-        idempotent = (
-            {
-                "producer_id": self._producer_id,
-                "producer_epoch": 0,
-                "base_sequence": self._sequences[key],
-            }
-            if self._producer_id >= 0
-            else {}
-        )
+        is_idempotent = self._producer_id >= 0
         now_ms = self.world.clock.now_ms()
-        batch = bytes(build_batch([(None, value, (), now_ms) for value in values], **idempotent))
+        batch = bytes(
+            build_batch(
+                [(None, value, (), now_ms) for value in values],
+                producer_id=self._producer_id,
+                producer_epoch=0 if is_idempotent else -1,
+                base_sequence=self._sequences[key] if is_idempotent else -1,
+            )
+        )
         self._sequences[key] += count
         self.sent[key] += values
         self.waiting_count += 1
@@ -153,7 +155,7 @@ class Producer(Client):
         if leader < 0:
             self.world.schedule(RETRY_MS, self._send, key, batch, values)
             return
-        row = PartitionProduceData(index=key[1], records=bytearray(batch))
+        row = PartitionProduceData(index=key[1], records=batch)
         request = ProduceRequest(
             acks=self.acks,
             timeout_ms=PRODUCE_TIMEOUT_MS,

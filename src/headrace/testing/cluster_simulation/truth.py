@@ -211,10 +211,10 @@ class Truth:
             if len(described.isr) > 1 and (broker is None or broker.fenced):
                 raise Violation("L16", f"{topic.name}: {member} is fenced and in sync: {described}")
         key = (topic.topic_id, described.index)
-        node = self._world.nodes.get(described.leader)
-        if node is None or not node.is_serving or node.assembled.broker is None:
+        leading = self._world.nodes.get(described.leader)
+        if leading is None or not leading.is_serving or leading.assembled.broker is None:
             return
-        partition = node.assembled.broker.partitions.find(*key)
+        partition = leading.assembled.broker.partitions.find(*key)
         if (
             partition is not None
             and partition.in_sync is not None
