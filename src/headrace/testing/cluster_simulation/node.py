@@ -44,7 +44,6 @@ SETTINGS = {
     "log.dirs": LOGS,
     "metadata.log.dir": METADATA,
     "controller.listener.names": CONTROLLER,
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "broker.heartbeat.interval.ms": "300",
     "broker.session.timeout.ms": "1500",
     "replica.lag.time.max.ms": "1500",
