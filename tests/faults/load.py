@@ -32,8 +32,6 @@ NEVER_SENT = {"_PURGE_QUEUE"}
 
 NOT_YET = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
 NOT_YET |= {"_TRANSPORT", "_ALL_BROKERS_DOWN", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
-# Librdkafka's word for metadata that did not come, as when the broker it asked was just killed.
-NOT_YET |= {"_UNKNOWN_PARTITION"}
 
 PADDING = "-" * 200
 
@@ -263,8 +261,12 @@ class Watcher:
             self._history.add(EndOffset(self._group, part, self._end_of(Part(*part))))
 
     def _end_of(self, part: Part) -> int:
-        ends = patiently(lambda: self._client.get_watermark_offsets(part, TIMEOUT_S))
-        return int(ends[1])
+        def ask() -> int:
+            # Librdkafka does not ask again who leads when the leader it knew has left the cluster.
+            self._client.list_topics(part.topic, timeout=TIMEOUT_S)
+            return int(self._client.get_watermark_offsets(part, TIMEOUT_S)[1])
+
+        return patiently(ask)
 
     def close(self) -> None:
         self._client.close()
