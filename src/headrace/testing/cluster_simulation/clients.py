@@ -227,7 +227,7 @@ class Consumer(Client):
             self.world.schedule(RETRY_MS, self._fetch)
             return
         if self.world.dice.random() < 0.05:
-            self._list_end(leader)
+            self._list_end(leader, epoch)
         request = FetchRequest(
             max_wait_ms=300,
             min_bytes=1,
@@ -273,14 +273,19 @@ class Consumer(Client):
             self.position = max(self.position, header.next_offset)
         self.world.schedule(1 + self.world.dice.randrange(40), self._fetch)
 
-    def _list_end(self, leader: int) -> None:
+    def _list_end(self, leader: int, epoch: int) -> None:
         request = ListOffsetsRequest(
+            replica_id=-1,
             topics=[
                 ListOffsetsTopic(
                     name=self._topic,
-                    partitions=[ListOffsetsPartition(partition_index=self._key[1], timestamp=-1)],
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=self._key[1], current_leader_epoch=epoch, timestamp=-1
+                        )
+                    ],
                 )
-            ]
+            ],
         )
         asked_at = self._end_seen
 

@@ -1,0 +1,159 @@
+"""Mistakes of replication to be switched on, by which the simulation itself is tested.
+
+Owns: each mistake, the rules that it may break first, and within how many seeds it is found. Must
+not know: how it is found. A bug is a patch that is undone at the end (`testing.quorum.bugs.Bug`).
+"""
+
+from typing import Any
+
+from headrace.base.promise import Promise
+from headrace.broker.api import k01_fetch
+from headrace.broker.partition import Partition
+from headrace.broker.replication import isr_proposals
+from headrace.broker.replication.in_sync import InSync
+from headrace.broker.replication.replication import Replication
+from headrace.testing.quorum.bugs import Bug, Patch
+from headrace.wire.kafka.errors import ErrorCode
+
+
+def _ack_before_isr() -> list[Patch]:
+    """acks=all is answered when the leader has it."""
+
+    def committed(self: Partition, offset: int, timeout_ms: int) -> Promise[ErrorCode]:  # noqa: ARG001
+        return Promise.resolved(self.refusal)
+
+    return [(Partition, "committed", committed)]
+
+
+def _truncate_to_high_watermark() -> list[Patch]:
+    """As before KIP-101: who begins to follow forgets what it does not know to be committed."""
+    original = Partition.follow
+
+    def follow(self: Partition, leader_epoch: int) -> None:
+        original(self, leader_epoch)
+        if self.log.log_end_offset > self.high_watermark:
+            self.truncate_to(self.high_watermark)
+
+    return [(Partition, "follow", follow)]
+
+
+def _no_fencing() -> list[Patch]:
+    """A leader answers whoever asks, in whatever epoch."""
+
+    def refusal(self: Partition, current_leader_epoch: int) -> ErrorCode:  # noqa: ARG001
+        return ErrorCode.NONE
+
+    return [(Partition, "leader_epoch_refusal", refusal)]
+
+
+def _join_below_epoch_start() -> list[Patch]:
+    """KAFKA-7128: the high watermark of a new leader, which may lag, is enough to join."""
+    original = InSync.maybe_expand
+
+    def maybe_expand(self: InSync, broker_id: int, high_watermark: int, may_join: Any) -> Any:
+        kept, self.epoch_start_offset = self.epoch_start_offset, 0
+        try:
+            return original(self, broker_id, high_watermark, may_join)
+        finally:
+            self.epoch_start_offset = kept
+
+    return [(InSync, "maybe_expand", maybe_expand)]
+
+
+def _proposed_does_not_count() -> list[Patch]:
+    """The high watermark passes a replica whose joining is under way."""
+    return [(InSync, "maximal_isr", property(lambda self: frozenset(self.isr)))]
+
+
+def _refused_is_dropped() -> list[Patch]:
+    """A proposal that was granted, whose answer was lost, is forgotten when it is asked again."""
+    return [(isr_proposals, "_OUT_OF_DATE", frozenset())]
+
+
+def _commit_below_min_isr() -> list[Patch]:
+    original = InSync.high_watermark
+
+    def high_watermark(self: InSync, current: int, leader_end: int, isr_count_min: int) -> int:  # noqa: ARG001
+        return original(self, current, leader_end, 0)
+
+    return [(InSync, "high_watermark", high_watermark)]
+
+
+def _lead_to_the_end() -> list[Patch]:
+    """A new leader takes all it has for committed."""
+    original = Partition.lead
+
+    def lead(self: Partition, leader_epoch: int, in_sync: InSync | None) -> None:
+        self.high_watermark = self.log.log_end_offset
+        original(self, leader_epoch, in_sync)
+
+    return [(Partition, "lead", lead)]
+
+
+def _divergence_unseen() -> list[Patch]:
+    """A follower whose log went another way is served as if it had not."""
+    return [(k01_fetch, "_divergence", lambda _partition, _wanted: None)]
+
+
+def _epoch_not_begun() -> list[Patch]:
+    """KAFKA-7415: an epoch is written down with its first batch, not when it begins."""
+    return [(Partition, "begin_epoch", lambda _self, _leader_epoch: None)]
+
+
+def _lagging_count_as_caught_up() -> list[Patch]:
+    """A replica joins as soon as it is heard of."""
+
+    def maybe_expand(self: InSync, broker_id: int, high_watermark: int, may_join: Any) -> Any:  # noqa: ARG001
+        follower = self.followers.get(broker_id)
+        if follower is None or self.is_proposing or broker_id in self.isr:
+            return None
+        if not may_join(broker_id, follower.broker_epoch):
+            return None
+        return self._propose((*self.isr, broker_id))
+
+    return [(InSync, "maybe_expand", maybe_expand)]
+
+
+def _stale_broker_epoch() -> list[Patch]:
+    """KIP-903: what an older life of a broker had counts for the new one."""
+    from headrace.cluster import isr
+
+    original = InSync.on_fetch
+
+    def on_fetch(
+        self: InSync,
+        broker_id: int,
+        broker_epoch: int,
+        offset: int,
+        log_start_offset: int,
+        leader_end: int,
+        now_ms: int,
+    ) -> bool:
+        follower = self.followers.get(broker_id)
+        if follower is not None:
+            offset = max(offset, min(follower.log_end_offset, leader_end))
+        return original(self, broker_id, broker_epoch, offset, log_start_offset, leader_end, now_ms)
+
+    return [
+        (InSync, "on_fetch", on_fetch),
+        (isr, "_eligibility_refusal", lambda _image, _before, _new_isr: None),
+        (Replication, "_may_join", lambda _self, _broker_id, _broker_epoch: True),
+    ]
+
+
+_LOST = frozenset({"L1", "L2", "L10", "L11", "L13"})
+
+BUGS = [
+    Bug("ack before isr", _ack_before_isr, frozenset({"L14"}), 3),
+    Bug("truncate to high watermark", _truncate_to_high_watermark, _LOST, 20),
+    Bug("no fencing of old leader epochs", _no_fencing, _LOST, 200),
+    Bug("isr join below the epoch start", _join_below_epoch_start, _LOST, 200),
+    Bug("a proposed replica does not count", _proposed_does_not_count, _LOST | {"L12"}, 100),
+    Bug("a granted proposal is dropped", _refused_is_dropped, _LOST | {"L12"}, 200),
+    Bug("commit below the minimal isr", _commit_below_min_isr, _LOST | {"L14"}, 20),
+    Bug("a new leader takes all for committed", _lead_to_the_end, _LOST | {"L14"}, 20),
+    Bug("divergence unseen", _divergence_unseen, _LOST | {"live"}, 100),
+    Bug("an epoch is not begun", _epoch_not_begun, _LOST | {"live"}, 200),
+    Bug("whoever is heard of joins", _lagging_count_as_caught_up, _LOST, 50),
+    Bug("stale broker epoch accepted", _stale_broker_epoch, _LOST | {"L16"}, 100),
+]

@@ -1,0 +1,133 @@
+"""Incidents that made replication what it is, each told again over whole nodes.
+
+The numbers are those of the project's list of regression scenarios; the divergence table of
+KIP-279 (3) is `tests/unit/broker/replication/test_truncation.py`.
+"""
+
+import pytest
+from tests.sim.replication.scenario import Scenario
+
+from headrace.wire.kafka.errors import ErrorCode
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["paused", "killed"])
+def test_6_1_no_1_a_follower_behind_its_leaders_high_watermark_keeps_what_it_has(
+    is_killed: bool,
+) -> None:
+    """KIP-101 a: B has m2 and does not know that it is committed; it restarts, A dies."""
+    scenario = Scenario(2, 3)
+    scenario.produce(2, b"m1")
+    scenario.produce(2, b"m2")
+    assert scenario.partition(3).log.log_end_offset == 2
+    scenario.node(3).kill()
+    scenario.node(3).start()
+    scenario.until(lambda: scenario.has_role(3) if scenario.partition(3) else False)
+    if is_killed:
+        scenario.node(2).kill()
+    else:
+        scenario.node(2).pause()
+    scenario.world.run_for(3_000)
+    if is_killed:
+        scenario.node(2).start()
+    else:
+        scenario.node(2).resume()
+    scenario.until_in_sync(2, 3)
+    assert scenario.values(3) == scenario.values(2) == [b"m1", b"m2"]
+
+
+def test_6_1_no_2_an_offset_has_one_content_after_both_died() -> None:
+    """KIP-101 b: both lose power, the shorter is back first and writes where the other had m2."""
+    scenario = Scenario(2, 3)
+    scenario.produce(2, b"m1")
+    scenario.node(3).pause()
+    unanswered = scenario.send(2, b"m2")
+    scenario.until(lambda: scenario.partition(2).log.log_end_offset == 2)
+    scenario.node(3).kill()
+    scenario.node(2).kill()
+    scenario.node(3).start()
+    scenario.until(lambda: scenario.node(3).is_serving)
+    assert not unanswered
+    scenario.node(2).start()
+    scenario.until_in_sync(2, 3)
+    leader = scenario.described.leader
+    scenario.until_led_by(leader)
+    scenario.produce(leader, b"m3")
+    assert scenario.values(2) == scenario.values(3)
+    assert scenario.values(2)[0] == b"m1"
+
+
+def test_6_1_no_4_an_epoch_without_a_write_is_known_all_the_same() -> None:
+    """KAFKA-7415: two elections with nothing between them, then another writer."""
+    scenario = Scenario(2, 3)
+    scenario.produce(2, b"m1")
+    scenario.produce(2, b"m2")
+    for victim, heir in ((2, 3), (3, 2), (2, 3)):
+        scenario.until_in_sync(2, 3)
+        scenario.until_led_by(victim)
+        scenario.node(victim).kill()
+        scenario.until_led_by(heir)
+        epochs = scenario.partition(heir).log.epochs.entries
+        assert epochs[-1] == (scenario.described.leader_epoch, 2)
+        scenario.node(victim).start()
+    scenario.until_in_sync(2, 3)
+    scenario.produce(3, b"m3")
+    assert scenario.values(2) == scenario.values(3) == [b"m1", b"m2", b"m3"]
+
+
+def test_6_1_no_5_a_follower_joins_at_the_start_of_the_leaders_epoch() -> None:
+    """KAFKA-7128: the high watermark of a new leader lags behind what was acknowledged."""
+    scenario = Scenario(2, 3, 1)
+    scenario.produce(2, b"m1")
+    scenario.node(1).sync_ms_max = 1
+    scenario.produce(2, b"m2")
+    scenario.node(2).kill()
+    scenario.until(lambda: scenario.described.leader not in (2, -1))
+    leader = scenario.described.leader
+    scenario.until_led_by(leader)
+    scenario.node(2).start()
+    scenario.until_in_sync(1, 2, 3)
+    assert all(scenario.values(each) == [b"m1", b"m2"] for each in (1, 2, 3))
+
+
+def test_6_1_no_6_a_replica_that_lost_its_log_joins_only_in_its_new_life() -> None:
+    """KIP-903: while AlterPartition is held up the follower comes back with less."""
+    scenario = Scenario(2, 3)
+    scenario.node(3).kill()
+    scenario.until_in_sync(2)
+    for number in range(3):
+        scenario.produce(2, b"m%d" % number)
+    scenario.node(3).start()
+    scenario.until(lambda: 3 in scenario.partition(2).in_sync.maximal_isr)
+    scenario.node(3).cut_power()
+    scenario.node(3).start()
+    scenario.until(lambda: scenario.node(3).is_serving)
+    scenario.until_in_sync(2, 3)
+    assert scenario.values(3) == scenario.values(2) == [b"m0", b"m1", b"m2"]
+
+
+def test_6_1_no_8_an_unclean_stop_costs_the_place_in_the_isr() -> None:
+    """KIP-966, KAFKA-15586: with both down, the one that may have lost records does not lead."""
+    scenario = Scenario(2, 3)
+    scenario.produce(2, b"m1")
+    scenario.produce(2, b"m2")
+    scenario.node(3).kill()
+    scenario.node(2).cut_power()
+    scenario.node(2).start()
+    scenario.until(lambda: scenario.node(2).is_serving)
+    scenario.until(lambda: scenario.described.leader == -1)
+    assert scenario.described.isr == (3,)
+    scenario.node(3).start()
+    scenario.until_in_sync(2, 3)
+    assert scenario.values(2) == scenario.values(3) == [b"m1", b"m2"]
+
+
+def test_6_1_no_28_acks_all_is_refused_below_the_minimum() -> None:
+    """The ISR shrank to the leader: nothing is promised that one disk alone would keep."""
+    scenario = Scenario(2, 3, min_insync=2)
+    scenario.produce(2, b"m1")
+    scenario.node(3).kill()
+    scenario.until_in_sync(2)
+    scenario.until(lambda: scenario.partition(2).in_sync.isr == (2,))
+    codes = scenario.send(2, b"m2")
+    scenario.until(lambda: bool(codes))
+    assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
