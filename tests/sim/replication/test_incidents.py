@@ -7,6 +7,7 @@ KIP-279 (3) is `tests/unit/broker/replication/test_truncation.py`.
 import pytest
 from tests.sim.replication.scenario import Scenario
 
+from headrace.testing.cluster_simulation.bugs import EPOCH_NOT_BEGUN
 from headrace.wire.kafka.errors import ErrorCode
 
 
@@ -72,6 +73,11 @@ def test_6_1_no_4_an_epoch_without_a_write_is_known_all_the_same() -> None:
     scenario.until_in_sync(2, 3)
     scenario.produce(3, b"m3")
     assert scenario.values(2) == scenario.values(3) == [b"m1", b"m2", b"m3"]
+
+
+def test_6_1_no_4_fails_where_an_epoch_begins_with_its_first_batch() -> None:
+    with EPOCH_NOT_BEGUN.switched_on(), pytest.raises(AssertionError):
+        test_6_1_no_4_an_epoch_without_a_write_is_known_all_the_same()
 
 
 def test_6_1_no_5_a_follower_joins_at_the_start_of_the_leaders_epoch() -> None:
