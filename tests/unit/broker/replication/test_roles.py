@@ -1,0 +1,78 @@
+"""Who follows whom when leaders change under the fetchers."""
+
+from typing import Any
+
+from headrace.base.broker_config import BrokerConfig
+from headrace.base.events import EventLog
+from headrace.base.promise import Promise
+from headrace.base.topic_config import TopicConfig
+from headrace.broker.partition import Partition
+from headrace.broker.replication.replication import Replication
+from headrace.cluster.image import ClusterImage
+from headrace.cluster.registrations import PartitionImage
+from headrace.log.config import LogConfig
+from headrace.log.file_budget import FileBudget
+from headrace.log.partition_log import PartitionLog
+from headrace.quorum.peers import OnAnswer
+from headrace.testing.clock import SimulatedClock, SimulatedTimers
+from headrace.testing.disk import SimulatedDisk
+from headrace.wire.kafka.message import Message
+
+TOPIC_ID = bytes(range(16))
+
+
+class Silent:
+    """Peers that never answer, and a controller that is never asked."""
+
+    def send(self, target_id: int, request: Message, on_answer: OnAnswer) -> None:
+        """Nothing comes back."""
+
+    def handle(self, request: Any, api_version: int, principal: str) -> Promise[Any]:  # noqa: ARG002
+        raise AssertionError("nothing is proposed here")
+
+
+def replication() -> Replication:
+    clock = SimulatedClock()
+    return Replication(
+        me=1,
+        broker_epoch=lambda: 10,
+        config=BrokerConfig.of({"log.dirs": "/data"}),
+        image=ClusterImage,
+        controller=Silent(),
+        peers=Silent(),
+        clock=clock,
+        timers=SimulatedTimers(clock),
+        events=EventLog(lambda _: None, clock),
+        on_role=lambda _partition, _leads: None,
+    )
+
+
+def partition(index: int) -> Partition:
+    disk = SimulatedDisk()
+    log = PartitionLog.open(
+        disk,
+        f"/t-{index}",
+        "t",
+        index,
+        LogConfig(),
+        SimulatedClock(),
+        topic_id=TOPIC_ID,
+        files=FileBudget(disk),
+    )
+    return Partition("t", index, TOPIC_ID, log, TopicConfig(), 0)
+
+
+def led_by(leader: int, epoch: int, index: int) -> PartitionImage:
+    return PartitionImage(index, leader, epoch, (1, 2, 3), (2, 3))
+
+
+def test_a_partition_that_its_fetcher_gave_up_follows_the_next_leader() -> None:
+    roles, given_up, other = replication(), partition(0), partition(1)
+    roles.on_described(given_up, led_by(2, 1, 0))
+    roles.on_described(other, led_by(2, 1, 1))
+    (fetcher,) = roles.fetchers
+    fetcher.remove((TOPIC_ID, 0))  # as after FENCED_LEADER_EPOCH
+    roles.on_described(other, led_by(-1, 2, 1))
+    assert roles.fetchers == []
+    roles.on_described(given_up, led_by(3, 2, 0))
+    assert [each.leader_id for each in roles.fetchers] == [3]
