@@ -143,4 +143,4 @@ FIRST_SEED = {"isr join below the epoch start": 100}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
 
 EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)
-"""Followers make up for this one in all seeds that were tried; a directed scenario shows it."""
+"""Not found by the first sixty seeds; a directed scenario shows it."""

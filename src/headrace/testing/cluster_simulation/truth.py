@@ -10,10 +10,10 @@ Must not know: how a node works inside, beyond its logs, roles and metadata.
 | L11  | the log of a running in-sync or eligible replica has all that is committed |
 | L12  | who leads counts at least the in-sync replicas that the controller knows |
 | L14  | acks=all is answered when enough replicas have the batch |
-| L15  | what was acknowledged is in the log of some replica |
-| L16  | nobody is in sync and eligible at once; none eligible while enough are in sync; no fenced
-         broker is in sync |
+| L16  | nobody is in sync and eligible at once; no fenced broker is in sync beside another |
 | epoch | a leader epoch has one leader |
+
+L15 has no look of its own: while the faults keep one in-sync replica, L11 says more.
 """
 
 from collections.abc import Iterator
@@ -56,8 +56,6 @@ class Truth:
         self._shown: dict[tuple[int, Key], tuple[bool, int, int]] = {}
         """Per node and partition: whether it leads, its leader epoch, its high watermark."""
         self.election_count = 0
-        self.ends: dict[tuple[int, Key], int] = {}
-        """Where the logs of nodes that are down ended."""
 
     def of(self, key: Key) -> Committed:
         found = self.committed.get(key)
