@@ -10,8 +10,8 @@ import pytest
 from headrace.testing.cluster_simulation.seeds import EVENTS_MIN, run
 
 KEPT = [2, 9, 26, 31, 76, 81]
-"""Seeds that once failed, some by mistakes of the simulation; what they found in the broker has unit
-tests, since a change of the simulation makes another life of a seed."""
+"""Seeds that once failed, some by mistakes of the simulation. Most of what they found in the broker
+has a unit test too: a change of the simulation makes another life of a seed."""
 
 LONG = range(300, 20_300) if "SHARD" in os.environ else range(300, 310)
 """All of them under `make test-long` alone: nobody else should wait for their collection."""
