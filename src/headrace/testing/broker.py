@@ -33,6 +33,7 @@ from headrace.wire.kafka.messages.create_topics import (
 LISTENER = "PLAINTEXT"
 ADDRESS = ("broker.simulated", 9092)
 _SETTLING_ROUNDS_MAX = 10_000
+_ADVANCE_STEP_MS = 250
 
 M = TypeVar("M", bound=Message)
 
@@ -115,7 +116,13 @@ class SimulatedBroker:
         raise AssertionError("the broker never comes to rest")
 
     def advance(self, delta_ms: int) -> None:
-        self.timers.advance(delta_ms)
+        """In steps, each with its syncs: a disk that stands still for seconds costs a broker its
+        session with the controller, which waits for the same disk."""
+        while delta_ms > 0:
+            step_ms = min(delta_ms, _ADVANCE_STEP_MS)
+            delta_ms -= step_ms
+            self.timers.advance(step_ms)
+            self.settle()
         self.settle()
 
     # Its clients.
