@@ -243,17 +243,18 @@ class Fetcher:
     # -- out of range --------------------------------------------------------------------------
 
     def _find_offsets(self, following: Following) -> None:
-        """Where the leader's log starts, then where it ends; then ours is brought into it."""
-        epoch = following.leader_epoch
+        """Where the leader's log starts, then where it ends; then ours is brought into it.
+
+        An answer that comes late must not cut what was fetched, and acknowledged, meanwhile.
+        """
+        position = following.position
 
         def on_start(start: int) -> None:
             self._list_offset(following, _LATEST, lambda end: on_range(start, end))
 
         def on_range(start: int, end: int) -> None:
-            if (
-                following.leader_epoch != epoch
-                or self._followed.get(following.key) is not following
-            ):
+            is_followed = self._followed.get(following.key) is following
+            if not is_followed or following.position != position:
                 return
             self._events.warning(
                 "follower_out_of_range",
@@ -287,9 +288,9 @@ class Fetcher:
 
         def on_answer(response: Message | None, _refused: bool) -> None:
             if isinstance(response, ListOffsetsResponse) and response.topics:
-                row = response.topics[0].partitions[0]
-                if not row.error_code and row.offset >= 0:
-                    on_offset(row.offset)
+                rows = response.topics[0].partitions
+                if rows and not rows[0].error_code and rows[0].offset >= 0:
+                    on_offset(rows[0].offset)
 
         self._peers.send(self.leader_id, request, on_answer)
 

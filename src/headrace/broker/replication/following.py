@@ -122,11 +122,16 @@ class Following:
 
     def on_leader_range(self, log_start_offset: int, log_end_offset: int) -> None:
         """Our end is outside the leader's log: too long after an unclean election, or too old."""
+        if self.partition.error:
+            return
         own_end = self.partition.log.log_end_offset
-        if own_end > log_end_offset:
-            self.truncate_to(log_end_offset)
-        elif own_end < log_start_offset:
-            self.partition.start_over_at(log_start_offset)
+        try:
+            if own_end > log_end_offset:
+                self.truncate_to(log_end_offset)
+            elif own_end < log_start_offset:
+                self.partition.start_over_at(log_start_offset)
+        except StorageError as failure:
+            self.partition.fail(failure)
 
 
 def sound_bytes(records: memoryview, next_offset: int) -> int:

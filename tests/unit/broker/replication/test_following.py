@@ -306,3 +306,23 @@ def test_only_whole_and_undamaged_batches_count() -> None:
     assert sound_bytes(both[:-1], 0) == len(one)
     assert sound_bytes(both, 1) == 0, "the first is there already"
     assert sound_bytes(memoryview(b"\0" * 100), 0) == 0
+
+
+def test_a_late_answer_about_offsets_does_not_cut_what_came_meanwhile() -> None:
+    """Two searches for the leader's end: the second tells of a moment before the first repair."""
+    leader, stage = Leader(partition(), 1), Stage()
+    for number in range(5):
+        write(leader.led.log, b"%d" % number, 1)
+    fetcher = stage.follow(leader)
+    stage.settle(leader, rounds=10)
+    following = fetcher._followed[TOPIC_ID, 0]
+    old_end = leader.led.log.log_end_offset
+    asked: list[Callable[[int], None]] = []
+    fetcher._list_offset = lambda _f, _at, on_offset: asked.append(on_offset)  # type: ignore[method-assign]
+    fetcher._find_offsets(following)
+    asked.pop()(0)
+    write(leader.led.log, b"news", 1)
+    stage.settle(leader, rounds=20)
+    assert stage.follower.log.log_end_offset == old_end + 1
+    asked.pop()(old_end)
+    assert stage.follower.log.log_end_offset == old_end + 1
