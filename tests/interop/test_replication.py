@@ -135,6 +135,7 @@ def under_replicated(java: JavaTools, cluster: LocalCluster, topic: str) -> dict
     return {int(index): {int(each) for each in isr.split(",")} for index, isr in rows}
 
 
+@pytest.mark.long
 def test_group_offsets_survive_the_kill_of_their_coordinator(
     cluster: LocalCluster, admin: AdminClient, unique: Unique
 ) -> None:
