@@ -11,6 +11,7 @@ only when every checksum was right; a copy that breaks off leaves nothing behind
 
 from headrace.base.errors import StorageError
 from headrace.datanode.context import Context
+from headrace.datanode.copying import AwaitedCopy
 from headrace.datanode.errors import Refusal
 from headrace.datanode.receiver import BlockReceiver
 from headrace.datanode.replica import Replica
@@ -30,7 +31,6 @@ from headrace.wire.hadoop.transfer import (
     block_of,
     block_proto,
     encode_request,
-    encode_status,
     no_token,
     parse_delimited,
     parse_message,
@@ -45,46 +45,11 @@ def replace_block(session: TransferSession, raw: memoryview) -> None:
     context.dataset.check_pool(block.pool_id)
     if block.block_id in context.dataset.replicas:
         raise Refusal(f"Block {block} is here already", status=Status.ERROR)
-    waiting = _Waiting(session)
+    waiting = AwaitedCopy(session, "the block could not be moved")
     session.begin_activity(waiting)
     fetch = _Fetch(context, block, request, waiting)
     host, _, port = transfer_address(request.source.id).rpartition(":")
     context.connect(host, int(port), fetch)
-
-
-class _Waiting:
-    """The balancer's connection while the copy comes in."""
-
-    def __init__(self, session: TransferSession) -> None:
-        self.wanted_bytes = 0
-        self._session = session
-        self._over = False
-
-    @property
-    def idle_timeout_ms(self) -> int:
-        return self._session.context.settings.socket_write_timeout_ms
-
-    def on_fetched(self, error: str | None) -> None:
-        if self._over:
-            return
-        self._over = True
-        if error is not None:
-            self._session.refuse(Refusal(f"the block could not be moved: {error}"))
-            return
-        self._session.stream.send([encode_status(Status.SUCCESS)])
-        self._session.end_activity()
-
-    def on_data(self, _view: memoryview) -> int:
-        return 0
-
-    def on_drained(self) -> None:
-        return None
-
-    def on_end(self) -> bool:
-        return True
-
-    def on_closed(self, _reason: str) -> None:
-        self._over = True
 
 
 class _Fetch:
@@ -95,13 +60,13 @@ class _Fetch:
         context: Context,
         block: ExtendedBlock,
         request: OpReplaceBlockProto,
-        waiting: _Waiting,
+        waiting: AwaitedCopy,
     ) -> None:
         self._context = context
         self._block = block
         self._delete_hint = request.delHint
         self._source = request.source.id
-        self._waiting: _Waiting | None = waiting
+        self._waiting: AwaitedCopy | None = waiting
         self._stream: Stream | None = None
         self._replica: Replica | None = None
         self._receiver: BlockReceiver | None = None
@@ -185,4 +150,4 @@ class _Fetch:
             self._context.dataset.delete(self._replica, tell=False)
         if self._stream is not None:
             self._stream.close(error or "the block is here")
-        waiting.on_fetched(error)
+        waiting.on_done(error)

@@ -199,7 +199,7 @@ def transfer_block(session: TransferSession, raw: memoryview) -> None:
             stage = Stage.TRANSFER_FINALIZED
         case _:
             raise Refusal(f"{replica} is in the wrong state for a transfer")
-    transfer = _Transfer(session)
+    transfer = AwaitedCopy(session, "transfer failed")
     copy = BlockCopy(
         context,
         block,
@@ -212,11 +212,12 @@ def transfer_block(session: TransferSession, raw: memoryview) -> None:
     session.begin_activity(transfer)
 
 
-class _Transfer:
-    """A client that waits for the copy it asked for."""
+class AwaitedCopy:
+    """A connection that waits for the copy it asked for; `failed` begins the refusal."""
 
-    def __init__(self, session: TransferSession) -> None:
+    def __init__(self, session: TransferSession, failed: str) -> None:
         self.wanted_bytes = 0
+        self._failed = failed
         self._session = session
         self._over = False
 
@@ -229,7 +230,7 @@ class _Transfer:
             return
         self._over = True
         if error is not None:
-            self._session.refuse(Refusal(f"transfer failed: {error}"))
+            self._session.refuse(Refusal(f"{self._failed}: {error}"))
             return
         self._session.stream.send([encode_status(Status.SUCCESS)])
         self._session.end_activity()

@@ -44,19 +44,6 @@ class Position(NamedTuple):
     log_start_offset: int
 
 
-_LATER = frozenset(
-    {
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
-)
-
-
 class Following:
     __slots__ = ("leader_epoch", "partition", "retry_at_ms")
 
@@ -114,11 +101,9 @@ class Following:
     def _cut(self, leader_epoch: int, leader_end: int) -> None:
         log = self.partition.log
         own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
-        cut = cut_for(leader_epoch, leader_end, own_epoch, own_end, log.log_end_offset)
-        self.truncate_to(cut.offset)
-
-    def truncate_to(self, offset: int) -> None:
-        self.partition.truncate_to(offset)
+        self.partition.truncate_to(
+            cut_for(leader_epoch, leader_end, own_epoch, own_end, log.log_end_offset)
+        )
 
     def on_leader_range(self, log_start_offset: int, log_end_offset: int) -> None:
         """Our end is outside the leader's log: too long after an unclean election, or too old."""
@@ -127,7 +112,7 @@ class Following:
         own_end = self.partition.log.log_end_offset
         try:
             if own_end > log_end_offset:
-                self.truncate_to(log_end_offset)
+                self.partition.truncate_to(log_end_offset)
             elif own_end < log_start_offset:
                 self.partition.start_over_at(log_start_offset)
         except StorageError as failure:

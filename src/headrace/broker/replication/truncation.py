@@ -11,22 +11,14 @@ If both name the same epoch, the logs agree up to the smaller end. If ours is ol
 from its end on was written in epochs that the leader never had: cut there and ask again.
 """
 
-from typing import NamedTuple
-
-
-class Cut(NamedTuple):
-    offset: int
-    is_final: bool
-    """False: the next fetch may find another difference further down."""
-
 
 def cut_for(
     leader_epoch: int, leader_end: int, own_epoch: int, own_end: int, log_end_offset: int
-) -> Cut:
+) -> int:
     """`own_*`: our log's answer for `leader_epoch`; an unknown epoch is -1."""
     if own_epoch == leader_epoch:
-        return Cut(min(leader_end, own_end, log_end_offset), True)
+        return min(leader_end, own_end, log_end_offset)
     if own_epoch < 0:
         # Nothing of ours is as old as that epoch: only what the leader's has below its end.
-        return Cut(min(leader_end, log_end_offset), True)
-    return Cut(min(own_end, log_end_offset), False)
+        return min(leader_end, log_end_offset)
+    return min(own_end, log_end_offset)

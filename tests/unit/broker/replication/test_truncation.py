@@ -21,8 +21,8 @@ def converge(leader: Entries, leader_end: int, follower: Entries, follower_end: 
             return end
         own_epoch, own_end = follows.end_offset_for(epoch, end)
         cut = cut_for(epoch, epoch_end, own_epoch, own_end, end)
-        assert cut.offset <= end
-        end = cut.offset
+        assert cut <= end
+        end = cut
         follows.truncate_from_end(end)
     raise AssertionError("the follower never agrees with the leader")
 
