@@ -23,4 +23,4 @@ pin() {
 
 pin requirements/core.txt "$@"
 pin requirements/pipeline.txt --extra pipeline --constraint requirements/core.txt "$@"
-pin requirements/dev.txt --extra dev --constraint requirements/core.txt "$@"
+pin requirements/dev.txt --extra dev --extra pipeline --constraint requirements/core.txt "$@"
