@@ -208,7 +208,7 @@ def test_a_gzip_bomb_cannot_hurt(target: Target) -> None:
         assert error == NONE
         return
     assert error in {MESSAGE_TOO_LARGE, *BROKEN}
-    assert took_s < 1
+    assert took_s < 5, "unpacking stops at the limit"
     assert target.rss_bytes() - before_bytes < 64 << 20
     assert_serves(target.address)
 
