@@ -22,7 +22,7 @@ SHARD ?=
 SEEDS ?=
 FRESH ?=
 
-.PHONY: help setup demo test test-long check bench-kafka bench-metadata bench-hdfs docs requirements clean
+.PHONY: help setup demo test test-long check bench-kafka bench-metadata bench-hdfs bench-pipeline docs requirements clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -58,6 +58,9 @@ bench-metadata: setup ## three controllers and three brokers: metadata rates, fa
 
 bench-hdfs: setup ## our file system and the real Apache HDFS in one run: ARGS="--quick"
 	$(BIN)/python -m bench.hdfs $(ARGS)
+
+bench-pipeline: setup ## the pipeline beside Spark's own Kafka source and sink: ARGS="--quick"
+	$(BIN)/python -m bench.pipeline $(ARGS)
 
 docs: setup ## the pages that are generated from the code
 	$(BIN)/python tools/generate_protocols.py
