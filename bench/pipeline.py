@@ -34,7 +34,7 @@ console = Console(width=None if sys.stdout.isatty() else 150)
 
 @dataclass(frozen=True)
 class Work:
-    """What is flushed and how; `values` as bench.clients.events makes them, `shape` for the jobs."""
+    """What is flushed and how: `values` as bench.clients.events makes them, `shape` as the jobs."""
 
     label: str
     values: str
