@@ -23,10 +23,3 @@ RAW_SCHEMA = pa.schema(
     ]
 )
 """What `log_reader.read_range` yields, and what files of a raw flush hold."""
-
-SOURCE_DDL = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, "
-    "timestamp TIMESTAMP, timestampType INT"
-)
-HEADERS_DDL = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-"""The columns of `format("headrace")`, those of Spark's own `kafka` source."""
