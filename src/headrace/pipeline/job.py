@@ -149,9 +149,10 @@ class Pipeline:
             failure = self._run_query()
             if failure is None:
                 return
+            # Another driver explains any failure, and is the better sentence.
+            self._fence.check()
             if isinstance(failure, FINAL):
                 raise failure
-            self._fence.check()
             if self._batches_done > done_before:
                 failures = 0
             failures += 1

@@ -32,14 +32,17 @@ def check_file_system(url: str) -> None:
         raise CannotStart(f"the file system {url} refuses: {error}") from None
 
 
-def check_log(settings: Settings) -> list[str]:
-    """The topics there are to follow."""
-    options = settings.log
+def check_broker(settings: Settings) -> None:
     try:
-        with options.cluster() as cluster:
+        with settings.log.cluster() as cluster:
             cluster.reach(timeout_ms=REACH_TIMEOUT_MS)
     except ClientError as error:
         raise CannotStart(f"no broker answers at {settings.bootstrap_servers}: {error}") from None
+
+
+def check_log(settings: Settings) -> list[str]:
+    """The topics there are to follow."""
+    check_broker(settings)
     watch = TopicWatch(watch_options(settings))
     try:
         return sorted(watch.topic_ids())
