@@ -201,6 +201,8 @@ def admitted(begins: Offsets, ends: Offsets, rows_max: int) -> Offsets:
     """
     sizes = {where: ends[where] - begin for where, begin in begins.items() if ends[where] > begin}
     total = sum(sizes.values())
+    if total <= rows_max:
+        return ends
     given = {where: max(1, size * rows_max // total) for where, size in sizes.items()}
     spare = rows_max - sum(given.values())
     # Largest first: they give when the small ones' minimum was too much, and take what is left.
