@@ -1,0 +1,304 @@
+"""The pipeline as a running job: a Spark query that plans batches and has its tasks write them.
+
+    from headrace.pipeline.job import Pipeline
+    from headrace.pipeline.settings import Settings
+
+    Pipeline(Settings("127.0.0.1:9092", "hdfs://127.0.0.1:8020/lake", topics=("orders",))).run()
+
+Owns: the query's life, restarts with back-off, and what is said while it runs. Must not know: the
+order of publication (`publication`), how a file is written (`flush`).
+
+Spark says when there is work, keeps the offsets it saw in its checkpoint, schedules and retries the
+tasks. Which records are in which batch is decided by our own plans: a Spark checkpoint that is
+lost or older repeats nothing and skips nothing.
+"""
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.client.errors import ClientError
+from headrace.pipeline import preflight
+from headrace.pipeline.admission import records_per_file
+from headrace.pipeline.batches import Batches
+from headrace.pipeline.errors import CorruptRecords, DataLost
+from headrace.pipeline.fence import Driver, Fence, Fenced
+from headrace.pipeline.flush import FileSettings, FlushTask, flush_slice
+from headrace.pipeline.log_client import LogClient
+from headrace.pipeline.plan import Plan, Positions, SliceFacts
+from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
+from headrace.pipeline.settings import Settings, checked
+from headrace.pipeline.spark import start_session
+from headrace.pipeline.target_files import HdfsFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_S_MAX = 1.0
+PAUSE_S_MIN = 1.0
+PAUSE_S_MAX = 60.0
+_WATCH_S = 1
+
+FINAL = (Fenced, DataLost, CorruptRecords, PublicationConflict, UsageError)
+"""Failures that come again: no restart helps."""
+
+Say = Callable[[str], None]
+
+
+class PipelineFailed(HeadraceError):
+    """The query failed, and restarts did not help."""
+
+
+class Pipeline:
+    """One pipeline; `run` returns when it is stopped, or with everything done (`available_now`)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        spark: "SparkSession | None" = None,
+        say: Say = lambda _: None,
+        on_batch: Callable[[Done], None] = lambda _: None,
+    ) -> None:
+        self.settings = checked(settings)
+        self._spark = spark
+        self._owns_spark = spark is None
+        self._say = say
+        self._on_batch = on_batch
+        self._stopping = threading.Event()
+        self._failure: BaseException | None = None
+        self._batches_done = 0
+        self._bytes_per_record: dict[str, float] = {}
+        self._nonce = secrets.token_hex(6)
+
+    # -- its life ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        settings = self.settings
+        began_s = time.monotonic()
+        topics = preflight.check(settings)
+        self._say(f"pipeline {settings.name}: {', '.join(topics)} → {settings.target}")
+        self._open()
+        if self._spark is None:
+            self._say("starting Spark …")
+            self._spark = start_session(
+                f"headrace-{settings.name}", settings.master, settings.spark
+            )
+        self._say(f"ready after {time.monotonic() - began_s:.1f} s")
+        try:
+            self._run_with_restarts()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Ends `run` soon, from any thread. A batch under way is completed by the next driver."""
+        self._stopping.set()
+
+    def _open(self) -> None:
+        settings = self.settings
+        rooms = settings.rooms
+        self._checkpoint_files = HdfsFiles(settings.checkpoint_url)
+        self._files = (
+            self._checkpoint_files
+            if settings.target_url == settings.checkpoint_url
+            else HdfsFiles(settings.target_url)
+        )
+        self._log = LogClient(settings.log)
+        self._batches = Batches(self._checkpoint_files, rooms, self._nonce)
+        driver = Driver(socket.gethostname(), os.getpid(), self._nonce, int(time.time() * 1000))
+        self._fence = Fence(self._checkpoint_files, rooms, driver)
+        epoch = self._fence.claim()
+        self._publication = Publication(self._files, self._batches, rooms, self._fence, self._stage)
+        self._set_damaged_aside(epoch)
+
+    def _close(self) -> None:
+        self._log.close()
+        if self._owns_spark and self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+    def _set_damaged_aside(self, epoch: int) -> None:
+        """A power cut may leave an empty file in Spark's checkpoint, with which it would not start.
+
+        Nothing is lost with it: the plans know where everything stands.
+        """
+        rooms = self.settings.rooms
+        found = [
+            entry
+            for folder in ("", "/offsets", "/commits")
+            for entry in self._checkpoint_files.list(rooms.spark + folder)
+        ]
+        if any(not e.is_folder and e.size_bytes == 0 for e in found):
+            aside = f"{rooms.spark}.damaged-{epoch}"
+            self._checkpoint_files.rename(rooms.spark, aside)
+            self._say(f"Spark's checkpoint was damaged and is now {aside}")
+
+    # -- the query -----------------------------------------------------------------------------
+
+    def _run_with_restarts(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            done_before = self._batches_done
+            failure = self._run_query()
+            if failure is None:
+                return
+            # Another driver explains any failure, and is the better sentence.
+            self._fence.check()
+            if isinstance(failure, FINAL):
+                raise failure
+            if self._batches_done > done_before:
+                failures = 0
+            failures += 1
+            if failures > self.settings.restarts_max:
+                raise PipelineFailed(
+                    f"pipeline {self.settings.name} failed {failures} times: {sentence(failure)}"
+                )
+            pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2 ** (failures - 1))
+            self._say(f"failed: {sentence(failure)}; again in {pause_s:.0f} s")
+            self._stopping.wait(pause_s)
+
+    def _run_query(self) -> BaseException | None:
+        """Until it is stopped, done, or failed; a failure is returned."""
+        self._failure = None
+        try:
+            query = self._start_query()
+        except Exception as error:  # Py4J's and Spark's have no common type
+            return error
+        try:
+            while not self._stopping.is_set():
+                if query.awaitTermination(_WATCH_S):
+                    return None
+        except Exception as error:
+            return self._failure or error
+        finally:
+            _stop_quietly(query)
+        return None
+
+    def _start_query(self) -> "StreamingQuery":
+        from headrace.pipeline.range_stream import FORMAT, OPTION, RangeSource
+
+        settings = self.settings
+        assert self._spark is not None
+        self._spark.dataSource.register(RangeSource)
+        standing = self._batches.standing()
+        known: Positions = {} if standing.last is None else standing.last.positions
+        options = replace(preflight.watch_options(settings), known=known)
+        rows = self._spark.readStream.format(FORMAT).option(OPTION, options.to_json()).load()
+        writer = (
+            rows.writeStream.foreachBatch(self._batch)
+            .queryName(f"headrace-{settings.name}")
+            .option("checkpointLocation", f"{settings.checkpoint_url}{settings.rooms.spark}")
+        )
+        if settings.available_now:
+            return writer.trigger(availableNow=True).start()
+        poll_ms = int(min(POLL_S_MAX, settings.trigger_s) * 1000)
+        return writer.trigger(processingTime=f"{poll_ms} milliseconds").start()
+
+    def _batch(self, rows: "DataFrame", batch_id: int) -> None:
+        """Called by Spark, in a thread of its own, for every batch and again after a failure."""
+        try:
+            self._run_batch(rows.collect(), batch_id)
+        except BaseException as error:
+            # Spark would only hand on its text.
+            self._failure = error
+            raise
+
+    def _run_batch(self, rows: Sequence[Any], batch_id: int) -> None:
+        wanted = Wanted(
+            ends={(row.topic, row.partition): row.end for row in rows},
+            starts={(row.topic, row.partition): row.start for row in rows},
+            topic_ids={row.topic: row.topic_id for row in rows},
+            records_per_file=self._rooms_of(rows),
+            settings={**self.settings.file_settings, "spark_batch": batch_id},
+        )
+        for done in self._publication.advance(wanted):
+            self._after(done)
+
+    def _rooms_of(self, rows: Sequence[Any]) -> dict[str, int]:
+        """Records a file: by the files written before, else by what the log says."""
+        rooms = {row.topic: int(row.per_file) for row in rows if row.per_file}
+        for topic, size in self._bytes_per_record.items():
+            rooms[topic] = records_per_file(self.settings.file_bytes, size)
+        return rooms
+
+    def _after(self, done: Done) -> None:
+        self._batches_done += 1
+        for topic in {each.topic for each in done.manifest.files}:
+            files = [each for each in done.manifest.files if each.topic == topic]
+            records = sum(each.records for each in files)
+            self._bytes_per_record[topic] = sum(each.size_bytes for each in files) / records
+        try:
+            self._log.commit_group(self.settings.group, done.plan.positions)
+        except ClientError as error:
+            # Only what others see of us: the next batch's commit says it again.
+            self._say(f"group {self.settings.group}: {error}")
+        self._batches.fold()
+        commit = done.commit
+        self._say(
+            f"batch {commit.number}: {commit.records} records in {commit.files} files, "
+            f"{commit.size_bytes} bytes, {commit.duration_ms} ms"
+        )
+        self._on_batch(done)
+
+    # -- staging -------------------------------------------------------------------------------
+
+    def _stage(self, plan: Plan) -> list[SliceFacts]:
+        assert self._spark is not None
+        settings = self.settings
+        rooms = settings.rooms
+        context = self._spark.sparkContext
+        tasks = [
+            FlushTask(
+                log=settings.log,
+                work=work,
+                topic_id=plan.topic_ids[work.topic],
+                target_url=settings.target_url,
+                staging=rooms.staging_of(plan.number),
+                label=f"{self._fence.epoch}-{self._batches_done}-{index}",
+                pipeline=settings.name,
+                number=plan.number,
+                file=FileSettings(plan.settings["codec"]),
+            )
+            for index, work in enumerate(plan.slices)
+        ]
+        context.setJobDescription(f"batch {plan.number}: {plan.offsets_count} offsets")
+        answers = context.parallelize(tasks, len(tasks)).map(_run_task).collect()
+        for answer in answers:
+            if isinstance(answer, HeadraceError):
+                raise answer
+        return [answer for answer in answers if isinstance(answer, SliceFacts)]
+
+
+def _run_task(task: FlushTask) -> SliceFacts | HeadraceError:
+    """In Spark's worker. What no attempt can change is an answer; the rest Spark tries again."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    attempt = "0" if context is None else str(context.taskAttemptId())
+    try:
+        return flush_slice(task, f"{attempt}-{os.getpid()}")
+    except (DataLost, CorruptRecords) as error:
+        return error
+
+
+def sentence(error: BaseException) -> str:
+    """The first line of a failure, or of its cause in Java."""
+    if isinstance(error, HeadraceError):
+        return str(error)
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def _stop_quietly(query: "StreamingQuery") -> None:
+    try:
+        query.stop()
+    except Exception:
+        # It is over either way; a JVM that died can't stop anything.
+        return

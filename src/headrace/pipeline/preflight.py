@@ -1,0 +1,92 @@
+"""What is asked before Spark starts, so that what can't work is said within a second.
+
+Owns: the questions and their order. Must not know: Spark. Nothing is written.
+"""
+
+from headrace.base.errors import HeadraceError
+from headrace.client.errors import ClientError
+from headrace.client.hadoop_rpc import RpcConnectionError
+from headrace.client.namenode import NameNodeClient
+from headrace.pipeline.batches import Batches
+from headrace.pipeline.layout import parse_name, topic_folder
+from headrace.pipeline.settings import Settings
+from headrace.pipeline.target_files import FilesError, HdfsFiles, TargetFiles
+from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
+from headrace.wire.hadoop.exceptions import RemoteError
+
+REACH_TIMEOUT_MS = 3_000
+
+
+class CannotStart(HeadraceError):
+    """Something outside is not as it must be; the message says what and where."""
+
+
+def check_file_system(url: str) -> None:
+    try:
+        with NameNodeClient(url) as namenode:
+            if namenode.safe_mode("get"):
+                raise CannotStart(f"the file system {url} is in safe mode")
+    except RpcConnectionError as error:
+        raise CannotStart(f"the file system {url} does not answer: {error}") from None
+    except RemoteError as error:
+        raise CannotStart(f"the file system {url} refuses: {error}") from None
+
+
+def check_broker(settings: Settings) -> None:
+    try:
+        with settings.log.cluster() as cluster:
+            cluster.reach(timeout_ms=REACH_TIMEOUT_MS)
+    except ClientError as error:
+        raise CannotStart(f"no broker answers at {settings.bootstrap_servers}: {error}") from None
+
+
+def check_log(settings: Settings) -> list[str]:
+    """The topics there are to follow."""
+    check_broker(settings)
+    watch = TopicWatch(watch_options(settings))
+    try:
+        return sorted(watch.topic_ids())
+    finally:
+        watch.close()
+
+
+def check_target(files: TargetFiles, batches: Batches, settings: Settings) -> None:
+    """A target that has files, but a checkpoint that knows none: they would come a second time."""
+    if batches.standing().number > 0:
+        return
+    rooms = settings.rooms
+    for topic in settings.topics:
+        for entry in files.walk(rooms.published(topic_folder(topic))):
+            if parse_name(entry.name) is not None:
+                raise CannotStart(
+                    f"{settings.target} already holds files of topic {topic} ({entry.name}), but "
+                    f"the checkpoint {settings.checkpoint} knows of none: their records would be "
+                    "written twice. Give that pipeline's --checkpoint, or another --target"
+                )
+
+
+def watch_options(settings: Settings) -> TopicWatchOptions:
+    return TopicWatchOptions(
+        log=settings.log,
+        topics=settings.topics,
+        pattern=settings.topic_pattern,
+        starting=settings.starting,
+        longest_wait_s=settings.trigger_s,
+        file_bytes=settings.file_bytes,
+    )
+
+
+def check(settings: Settings) -> list[str]:
+    """All of it. Returns the topics."""
+    topics = check_log(settings)
+    for url in sorted({settings.target_url, settings.checkpoint_url}):
+        check_file_system(url)
+    files = HdfsFiles(settings.checkpoint_url)
+    target = (
+        files if settings.target_url == settings.checkpoint_url else HdfsFiles(settings.target_url)
+    )
+    try:
+        check_target(target, Batches(files, settings.rooms, "preflight"), settings)
+    except FilesError as error:
+        raise CannotStart(str(error)) from None
+    return topics

@@ -1,0 +1,233 @@
+"""What a pipeline is told: by flags, by a TOML file, or from Python.
+
+Owns: names, defaults and what is refused, each with a sentence. Must not know: typer, Spark.
+Keys of the file are the flags' names: `bootstrap-servers`, `topic`, `target`, …, and quoted
+`"kafka.…"` and `"spark.…"` keys, which go to the log's client and to Spark.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from headrace.base.errors import UsageError
+from headrace.pipeline.layout import PRIVATE, Rooms
+from headrace.pipeline.options import LogOptions
+from headrace.pipeline.target_files import split_url
+
+MASTER = "local[*,4]"
+TRIGGER_S = 60.0
+FILE_BYTES = 128 * 1024 * 1024
+FILE_BYTES_MIN = 64 * 1024
+RESTARTS_MAX = 10
+CODECS = ("zstd", "snappy")
+STARTS = ("earliest", "latest")
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_DURATION_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|K|M|G)?", re.IGNORECASE)
+_SIZE_POWER = {"b": 0, "k": 1, "kib": 1, "m": 2, "mib": 2, "g": 3, "gib": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    bootstrap_servers: str
+    target: str
+    """`hdfs://HOST:PORT/folder`."""
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    name: str = ""
+    checkpoint: str = ""
+    codec: str = "zstd"
+    file_bytes: int = FILE_BYTES
+    trigger_s: float = TRIGGER_S
+    available_now: bool = False
+    starting: str = "earliest"
+    master: str | None = MASTER
+    restarts_max: int = RESTARTS_MAX
+    metrics_port: int = 0
+    """Of /metrics on loopback; 0 a free one, -1 none."""
+    sql: str | None = None
+    transform: str | None = None
+    """`module:function`, a function of a DataFrame."""
+    schema: str | None = None
+    """Of JSON values, as Spark's DDL."""
+    event_time: str | None = None
+    """A column that decides date and hour, after a transformation."""
+    dead_letter_topic: str | None = None
+    kafka: dict[str, str] = field(default_factory=dict)
+    spark: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", default_name(self.target))
+        if not self.checkpoint:
+            object.__setattr__(
+                self, "checkpoint", f"{self.target.rstrip('/')}/{PRIVATE}/{self.name}"
+            )
+
+    @property
+    def group(self) -> str:
+        return f"headrace-{self.name}"
+
+    @property
+    def target_url(self) -> str:
+        return split_url(self.target)[0]
+
+    @property
+    def checkpoint_url(self) -> str:
+        return split_url(self.checkpoint)[0]
+
+    @property
+    def rooms(self) -> Rooms:
+        return Rooms(split_url(self.target)[1], split_url(self.checkpoint)[1], self.name)
+
+    @property
+    def log(self) -> LogOptions:
+        return LogOptions.of(
+            {
+                "kafka.client.id": f"headrace-{self.name}",
+                **self.kafka,
+                "kafka.bootstrap.servers": self.bootstrap_servers,
+            }
+        )
+
+    @property
+    def is_raw(self) -> bool:
+        return self.sql is None and self.transform is None and self.schema is None
+
+    @property
+    def file_settings(self) -> dict[str, Any]:
+        """What fixes the bytes of files: it is in each plan."""
+        content: dict[str, Any] = {"codec": self.codec, "raw": self.is_raw}
+        if not self.is_raw:
+            content |= {
+                "sql": self.sql,
+                "transform": self.transform,
+                "schema": self.schema,
+                "event_time": self.event_time,
+            }
+        return content
+
+
+def checked(settings: Settings) -> Settings:
+    """The same settings; raises UsageError for what can't be."""
+    if not settings.bootstrap_servers:
+        raise UsageError("where is the log? Give --bootstrap-servers HOST:PORT")
+    if not settings.target.startswith("hdfs://"):
+        raise UsageError(f"the target is hdfs://HOST:PORT/FOLDER, not {settings.target!r}")
+    split_url(settings.target)
+    split_url(settings.checkpoint)
+    if bool(settings.topics) == bool(settings.topic_pattern):
+        raise UsageError("which topics? Give --topic NAME (again and again) or --topic-pattern")
+    if not _ID.fullmatch(settings.name):
+        raise UsageError(f"--name is made of letters, digits, . _ -, not {settings.name!r}")
+    if settings.codec not in CODECS:
+        raise UsageError(f"--codec is {' or '.join(CODECS)}, not {settings.codec!r}")
+    if settings.starting not in STARTS:
+        raise UsageError(f"--starting is {' or '.join(STARTS)}, not {settings.starting!r}")
+    if settings.file_bytes < FILE_BYTES_MIN:
+        raise UsageError(f"--file-size is at least {FILE_BYTES_MIN} bytes")
+    if settings.trigger_s <= 0:
+        raise UsageError("--trigger is longer than nothing")
+    if settings.sql and settings.transform:
+        raise UsageError("give either --sql or --transform, not both")
+    if settings.event_time and settings.is_raw:
+        raise UsageError("--event-time names a column of --sql or --transform: neither is given")
+    _ = settings.log
+    return settings
+
+
+def default_name(target: str) -> str:
+    """From the target's path: `hdfs://…/lake/orders` is `lake-orders`."""
+    path = split_url(target)[1].strip("/")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path) or "root"
+
+
+def duration_s(text: str) -> float:
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is not a duration: write 500ms, 1s, 10m or 1h")
+    return float(found[1]) * _DURATION_S[found[2]]
+
+
+def size_bytes(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is not a size: write 128MiB or a number of bytes")
+    return int(float(found[1]) * 1024 ** _SIZE_POWER[(found[2] or "b").lower()])
+
+
+# -- from a file -------------------------------------------------------------------------------
+
+_KEYS: dict[str, tuple[str, Any]] = {
+    "bootstrap-servers": ("bootstrap_servers", str),
+    "topic": ("topics", lambda v: tuple(v) if isinstance(v, list) else (str(v),)),
+    "topic-pattern": ("topic_pattern", str),
+    "target": ("target", str),
+    "name": ("name", str),
+    "checkpoint": ("checkpoint", str),
+    "codec": ("codec", str),
+    "file-size": ("file_bytes", lambda v: size_bytes(str(v))),
+    "trigger": ("trigger_s", lambda v: duration_s(str(v))),
+    "available-now": ("available_now", bool),
+    "starting": ("starting", str),
+    "master": ("master", str),
+    "max-restarts": ("restarts_max", int),
+    "metrics-port": ("metrics_port", int),
+    "sql": ("sql", str),
+    "transform": ("transform", str),
+    "schema": ("schema", str),
+    "event-time": ("event_time", str),
+    "dead-letter-topic": ("dead_letter_topic", str),
+}
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """Fields of Settings from a TOML file."""
+    try:
+        content = tomllib.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    return parse(content, path)
+
+
+def parse(content: Mapping[str, Any], path: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            raise UsageError(f'{path}: [{key}] is a table; write quoted keys: "{key}.…" = …')
+        if key.startswith("kafka."):
+            found.setdefault("kafka", {})[key] = str(value)
+        elif key.startswith("spark."):
+            found.setdefault("spark", {})[key] = str(value)
+        elif key in _KEYS:
+            name, convert = _KEYS[key]
+            try:
+                found[name] = convert(value)
+            except (TypeError, ValueError):
+                raise UsageError(f"{path}: {key} = {value!r} is not understood") from None
+        else:
+            raise UsageError(f"{path}: unknown key {key!r}; known: {', '.join(_KEYS)}")
+    return found
+
+
+def make(config: str | None, given: Mapping[str, Any]) -> Settings:
+    """A flag wins over the file; None is a flag that was not given."""
+    chosen: dict[str, Any] = {} if config is None else read_file(config)
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    known = {each.name for each in fields(Settings)}
+    assert chosen.keys() <= known, chosen.keys() - known
+    for name, flag in (("bootstrap_servers", "--bootstrap-servers"), ("target", "--target")):
+        if not chosen.get(name):
+            raise UsageError(f"{flag} is missing")
+    return checked(Settings(**chosen))
+
+
+def with_name(settings: Settings, name: str) -> Settings:
+    return replace(settings, name=name)

@@ -1,0 +1,168 @@
+"""Which topics and partitions a pipeline follows, and where they begin and end.
+
+Owns: the choice by name or pattern, the look for new partitions, and the estimate of how many
+records fill a file. Must not know: Spark, when a batch starts.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headrace.base.errors import HeadraceError
+from headrace.base.ids import uuid_text
+from headrace.pipeline.admission import records_per_file
+from headrace.pipeline.errors import DataLost
+from headrace.pipeline.log_client import LogClient
+from headrace.pipeline.options import LogOptions
+from headrace.pipeline.plan import Positions, positions_from_json, positions_to_json
+
+LOOK_INTERVAL_S = 10.0
+"""How often new partitions and topics are looked for."""
+SIZE_INTERVAL_S = 10.0
+"""How often the size of records is estimated anew."""
+SHORT_PATIENCE_S = 15.0
+EARLIEST, LATEST = "earliest", "latest"
+
+
+class MissingTopic(HeadraceError):
+    """A topic that was named does not exist, or none fits the pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWatchOptions:
+    log: LogOptions
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    starting: str = EARLIEST
+    longest_wait_s: float = 60.0
+    file_bytes: int = 128 * 1024 * 1024
+    known: Positions = field(default_factory=dict)
+    """Where earlier batches ended: there the pipeline goes on."""
+    bytes_per_record: dict[str, float] = field(default_factory=dict)
+    """Of files written before, by topic."""
+
+    def to_json(self) -> str:
+        content: dict[str, Any] = asdict(self)
+        content["known"] = positions_to_json(self.known)
+        return json.dumps(content)
+
+    @classmethod
+    def from_json(cls, text: str) -> "TopicWatchOptions":
+        content = json.loads(text)
+        content["log"] = LogOptions(**content["log"])
+        content["topics"] = tuple(content["topics"])
+        content["known"] = positions_from_json(content["known"])
+        return cls(**content)
+
+
+class TopicWatch:
+    def __init__(self, options: TopicWatchOptions) -> None:
+        self._options = options
+        self._client = LogClient(options.log)
+        self._starts: Positions = {}
+        self._ids: dict[str, str] = {}
+        self._looked_s: float | None = None
+        self._sizes: dict[str, float] = dict(options.bytes_per_record)
+        self._sized_s: dict[str, float] = {}
+        self._short_since_s: dict[tuple[str, int], float] = {}
+
+    def close(self) -> None:
+        self._client.close()
+
+    def topic_ids(self) -> dict[str, str]:
+        self._maybe_look()
+        return self._ids
+
+    def starts(self) -> Positions:
+        """Where each partition begins for this pipeline."""
+        self._maybe_look()
+        return self._starts
+
+    def latest(self) -> Positions:
+        """The ends that may be read, of all partitions followed."""
+        self._maybe_look()
+        return self._client.latest(sorted(self._starts))
+
+    def check_not_cut(self, positions: Positions, latest: Positions) -> None:
+        """Raises DataLost where a log ends before what was flushed of it.
+
+        A new leader may say so for a moment, until its high watermark has come back.
+        """
+        now_s = time.monotonic()
+        for where, end in latest.items():
+            if end >= positions.get(where, 0):
+                self._short_since_s.pop(where, None)
+            elif now_s - self._short_since_s.setdefault(where, now_s) >= SHORT_PATIENCE_S:
+                reason = "the log ends before what was flushed of it: it was truncated"
+                raise DataLost(*where, positions[where], end, reason)
+
+    def records_per_file(self, starts: Positions, ends: Positions) -> dict[str, int]:
+        """By topic: how many records make a file of the size wanted."""
+        rooms: dict[str, int] = {}
+        for topic in sorted({topic for topic, _ in ends}):
+            size = self._size_of(topic, starts, ends)
+            if size is not None:
+                rooms[topic] = records_per_file(self._options.file_bytes, size)
+        return rooms
+
+    def _size_of(self, topic: str, starts: Positions, ends: Positions) -> float | None:
+        """Bytes a record in files if some were written, else in the log."""
+        if topic in self._options.bytes_per_record:
+            return self._options.bytes_per_record[topic]
+        now_s = time.monotonic()
+        if now_s - self._sized_s.get(topic, -SIZE_INTERVAL_S) < SIZE_INTERVAL_S:
+            return self._sizes.get(topic)
+        counts = {
+            tp: end - starts.get(tp, 0)
+            for tp, end in ends.items()
+            if tp[0] == topic and end > starts.get(tp, 0)
+        }
+        if not counts:
+            return self._sizes.get(topic)
+        widest = max(counts, key=lambda tp: counts[tp])
+        size_bytes = self._client.size_hint(widest, starts.get(widest, 0), ends[widest])
+        if size_bytes:
+            self._sizes[topic] = size_bytes / counts[widest]
+            self._sized_s[topic] = now_s
+        return self._sizes.get(topic)
+
+    def _maybe_look(self) -> None:
+        now_s = time.monotonic()
+        if self._looked_s is not None and now_s - self._looked_s < LOOK_INTERVAL_S:
+            return
+        found = self._client.topics(self._topics())
+        missing = [name for name in self._options.topics if name not in found]
+        if missing:
+            raise MissingTopic(f"topic {missing[0]} does not exist")
+        self._ids.update({name: uuid_text(topic.topic_id) for name, topic in found.items()})
+        new = [
+            (name, partition.index)
+            for name, topic in sorted(found.items())
+            for partition in topic.partitions
+            if (name, partition.index) not in self._starts
+        ]
+        self._starts.update(self._starts_of(new))
+        self._looked_s = now_s
+
+    def _topics(self) -> list[str]:
+        options = self._options
+        if options.pattern is None:
+            return list(options.topics)
+        found = list(self._client.topics_matching(pattern=options.pattern))
+        if not found and self._looked_s is None:
+            raise MissingTopic(f"no topic fits the pattern {options.pattern!r}")
+        return found
+
+    def _starts_of(self, new: list[tuple[str, int]]) -> Positions:
+        known = self._options.known
+        fresh = [tp for tp in new if tp not in known]
+        # A partition that appears later has nothing before it: latest is only for the first look.
+        is_first = self._looked_s is None and not known
+        starts: Mapping[tuple[str, int], int] = {}
+        if fresh and is_first and self._options.starting == LATEST:
+            starts = self._client.latest(fresh)
+        elif fresh:
+            starts = self._client.earliest(fresh)
+        return {tp: known[tp] if tp in known else starts[tp] for tp in new}
