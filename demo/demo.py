@@ -175,7 +175,7 @@ def _show_with_kcat(servers: str) -> None:
 
 
 def _kill_and_wait(data: Path) -> None:
-    (node,) = _cluster(data)["nodes"]
+    node = _cluster(data)["nodes"][0]
     console.print(f"[bold cyan]$ kill -9 {node['pid']}[/]")
     os.kill(node["pid"], signal.SIGKILL)
     began = time.monotonic()
@@ -185,7 +185,7 @@ def _kill_and_wait(data: Path) -> None:
             capture_output=True,
             check=False,
         )
-        (now,) = _cluster(data)["nodes"]
+        now = _cluster(data)["nodes"][0]
         if done.returncode == 0 and now["pid"] != node["pid"]:
             took_s = time.monotonic() - began
             console.print(f"[green]✓[/] pid {now['pid']} answers again, seen after {took_s:.1f} s")

@@ -10,7 +10,7 @@ that has a quorum already keeps it: controllers that are new join it as observer
 import contextlib
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.base.broker_config import BrokerConfig
@@ -20,7 +20,8 @@ from headrace.log import checkpoints
 from headrace.node.configuration import CONTROLLER_LISTENER, data_settings
 from headrace.node.formatting import NO_VOTERS, format_node, new_id_text
 from headrace.node.local_files import Layout
-from headrace.node.local_plan import HOST, NodePlan
+from headrace.node.local_plan import NodePlan
+from headrace.node.local_ports import HOST
 from headrace.quorum.election_state import ReplicaKey
 from headrace.quorum.voters import Endpoint, Voter, VoterSet
 from headrace.runtime.disk import DiskStorage
@@ -45,7 +46,9 @@ class LocalQuorum:
         return settings
 
 
-def form_quorum(layout: Layout, plans: list[NodePlan], settings: Mapping[str, str]) -> LocalQuorum:
+def form_quorum(
+    layout: Layout, plans: Sequence[NodePlan], settings: Mapping[str, str]
+) -> LocalQuorum:
     """Format what is new; the quorum as every node is to be told of it."""
     storage = DiskStorage()
     source = random.SystemRandom()
