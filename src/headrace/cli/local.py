@@ -1,18 +1,12 @@
 """`headrace up`, `status`, `down`: the local cluster as people meet it.
 
-Owns: flags, the table of addresses with an example for each kind of client, and detaching.
-The supervision itself is `headrace.node.local`.
-
-A detached `up` starts itself again as a child in its own session and waits on a pipe for one
-line: {"ready": …} when every node answers, or {"error": "…"} with the reason.
+Owns: flags, the table of addresses with an example for each kind of client. The supervision itself
+is `headrace.node.local`, the way into the background `headrace.cli.detached`.
 """
 
 import contextlib
-import json
 import os
-import select
 import signal
-import subprocess
 import sys
 import time
 from typing import Annotated, Any
@@ -21,17 +15,17 @@ import typer
 
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Json, Settings
-from headrace.cli.output import print_json, print_table, progress, say
+from headrace.cli.detached import start_detached
+from headrace.cli.output import print_json, print_table, say
 from headrace.cli.settings import parse_settings
 from headrace.cli.target import DEFAULT_DATA
-from headrace.node.local import Options, Supervisor, plan_of
 from headrace.node.local_answers import node_answers
 from headrace.node.local_control import command
 from headrace.node.local_files import Layout, holder_of, read_json
+from headrace.node.local_plan import Options, plan_of
 from headrace.node.local_process import stop_leftovers
 from headrace.node.local_settings import split_settings
 
-DETACH_TIMEOUT_S = 58.0
 DOWN_TIMEOUT_S = 30.0
 _ADDRESSES = ("bootstrap_servers", "controllers", "fs", "web")
 
@@ -82,7 +76,6 @@ def up(
         bool, typer.Option("--no-restart", help="Leave a node that dies where it is.")
     ] = False,
     as_json: Json = False,
-    ready_descriptor: Annotated[int | None, typer.Option("--ready-fd", hidden=True)] = None,
 ) -> None:
     """Start a local cluster and keep it running until Ctrl-C.
 
@@ -103,11 +96,11 @@ def up(
     options = Options(data, brokers, controllers, datanodes, ports, parsed, restart=not no_restart)
     _refuse_early(options)
     if detach:
-        _detach(options, as_json=as_json)
-    elif ready_descriptor is None:
-        _run_in_foreground(options, as_json=as_json)
+        pid, described = start_detached(options)
+        _show(described, layout := Layout(data), as_json=as_json)
+        say(f"running in the background, pid {pid}; `headrace down --data {layout.directory}`")
     else:
-        _run_detached(options, ready_descriptor)
+        _run_in_foreground(options, as_json=as_json)
 
 
 def _refuse_early(options: Options) -> None:
@@ -118,6 +111,8 @@ def _refuse_early(options: Options) -> None:
 
 
 def _run_in_foreground(options: Options, *, as_json: bool) -> None:
+    from headrace.node.local import Supervisor
+
     supervisor = Supervisor(options, say)
 
     def on_ready(described: dict[str, Any]) -> None:
@@ -126,91 +121,6 @@ def _run_in_foreground(options: Options, *, as_json: bool) -> None:
 
     supervisor.run(on_ready)
     say("stopped; the data stays.")
-
-
-def _run_detached(options: Options, ready_descriptor: int) -> None:
-    def tell(message: dict[str, Any]) -> None:
-        with os.fdopen(ready_descriptor, "w", encoding="utf-8") as pipe:
-            json.dump(message, pipe)
-            pipe.write("\n")
-
-    told = False
-
-    def on_ready(described: dict[str, Any]) -> None:
-        nonlocal told
-        told = True
-        tell({"ready": described})
-
-    try:
-        Supervisor(options, say).run(on_ready)
-    except HeadraceError as error:
-        if not told:
-            tell({"error": str(error)})
-        raise
-
-
-def _detach(options: Options, *, as_json: bool) -> None:
-    layout = Layout(options.directory)
-    layout.make()
-    reader, writer = os.pipe()
-    child_command = [*_command_of(options), "--ready-fd", str(writer)]
-    with open(layout.logs / "up.log", "ab") as log:
-        child = subprocess.Popen(
-            child_command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            pass_fds=[writer],
-        )
-    os.close(writer)
-    try:
-        with progress("starting"):
-            answer = _wait_for_line(reader, DETACH_TIMEOUT_S)
-    except BaseException:
-        # Nobody would know of a cluster whose start was interrupted.
-        child.terminate()
-        raise
-    if "ready" in answer:
-        _show(answer["ready"], layout, as_json=as_json)
-        say(
-            f"running in the background, pid {child.pid}; `headrace down --data {layout.directory}`"
-        )
-        return
-    if child.poll() is None:
-        child.terminate()
-    reason = answer.get("error") or f"the supervisor ended; see {layout.logs / 'up.log'}"
-    raise HeadraceError(f"the cluster did not start: {reason}")
-
-
-def _command_of(options: Options) -> list[str]:
-    words = [sys.executable, "-P", "-m", "headrace", "up"]
-    words += ["--data", str(Layout(options.directory).directory)]
-    words += ["--brokers", str(options.brokers), "--controllers", str(options.controllers)]
-    words += ["--datanodes", str(options.datanodes)]
-    if options.base_port is not None:
-        words += ["--ports", str(options.base_port)]
-    for key, value in options.settings.items():
-        words += ["--set", f"{key}={value}"]
-    if not options.restart:
-        words.append("--no-restart")
-    return words
-
-
-def _wait_for_line(reader: int, timeout_s: float) -> dict[str, Any]:
-    deadline_s = time.monotonic() + timeout_s
-    received = b""
-    with os.fdopen(reader, "rb", buffering=0) as pipe:
-        while not received.endswith(b"\n"):
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0 or not select.select([pipe], [], [], left_s)[0]:
-                return {"error": f"not everything answered within {timeout_s:g} s"}
-            chunk = pipe.read(65536)
-            if not chunk:
-                return {}
-            received += chunk
-    answer = json.loads(received)
-    return answer if isinstance(answer, dict) else {}
 
 
 def _show(described: dict[str, Any], layout: Layout, *, as_json: bool) -> None:

@@ -11,13 +11,12 @@ longer than a node's one-second answer, so a dead node is back within a second.
 
 import contextlib
 import os
-import random
 import selectors
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.base.errors import HeadraceError
@@ -28,9 +27,10 @@ from headrace.node.local_hdfs import make_directories, reason_to_wait, write_had
 from headrace.node.local_plan import (
     ClusterPlan,
     NodePlan,
+    Options,
     Plan,
     file_defaults,
-    plan_cluster,
+    plan_of,
     replication_defaults,
 )
 from headrace.node.local_process import NodeProcess, State, stop_leftovers
@@ -60,17 +60,6 @@ class _Care:
     restart_at_s: float | None = None
     restart_delay_s: float = RESTART_DELAY_S_MIN
     restart_after_stop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    directory: str
-    brokers: int = 1
-    controllers: int = 0
-    datanodes: int = 3
-    base_port: int | None = None
-    settings: dict[str, str] = field(default_factory=dict)
-    restart: bool = True
 
 
 class Supervisor:
@@ -299,17 +288,6 @@ class Supervisor:
                 if status:
                     self._say(f"{care.process.plan.name} did not stop cleanly: status {status}")
             self._wait(TICK_S)
-
-
-def plan_of(options: Options, remembered: dict[str, Any]) -> ClusterPlan:
-    return plan_cluster(
-        options.brokers,
-        options.controllers,
-        options.datanodes,
-        options.base_port,
-        remembered,
-        random.Random(),
-    )
 
 
 def _drain(wake: socket.socket) -> None:

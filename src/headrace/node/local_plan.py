@@ -15,7 +15,7 @@ NameNode and its DataNodes; without DataNodes there is none.
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from headrace.base.errors import UsageError
@@ -39,6 +39,19 @@ CONTROLLER_ID_BASE = 100
 BROKER, CONTROLLER = "broker", "controller"
 COMBINED = "broker,controller"
 NAMENODE, DATANODE = "namenode", "datanode"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `headrace up` was asked for."""
+
+    directory: str
+    brokers: int = 1
+    controllers: int = 0
+    datanodes: int = 3
+    base_port: int | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    restart: bool = True
 
 
 class Plan(Protocol):
@@ -270,6 +283,17 @@ def plan_cluster(
     namenode = _plan_namenode(ports)
     nodes = tuple(_plan_datanode(index, ports, namenode) for index in range(datanodes))
     return ClusterPlan(tuple(log), namenode, nodes)
+
+
+def plan_of(options: Options, remembered: dict[str, Any]) -> ClusterPlan:
+    return plan_cluster(
+        options.brokers,
+        options.controllers,
+        options.datanodes,
+        options.base_port,
+        remembered,
+        random.Random(),
+    )
 
 
 def _plan_controller(index: int, ports: Ports) -> NodePlan:
