@@ -33,6 +33,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.base.errors import HeadraceError
+from headrace.testing.child import as_text
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
@@ -60,8 +61,7 @@ class LocalCluster:
         self._words = ["--brokers", str(brokers), "--controllers", str(controllers)]
         self._words += ["--datanodes", str(datanodes)]
         for key, value in (settings or {}).items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            self._words += ["--set", f"{key}={text}"]
+            self._words += ["--set", f"{key}={as_text(value)}"]
         if not restart:
             self._words.append("--no-restart")
 
