@@ -31,7 +31,7 @@ help: ## this list
 setup: ## .venv with the pinned, hashed requirements (once per change of them)
 	@bash tools/setup_venv.sh $(VENV)
 
-demo: setup ## a cluster up, events in and out, the files on disk explained
+demo: setup ## a cluster up, events and files in and out, nodes killed, the disks explained
 	$(BIN)/python -m demo $(ARGS)
 
 test: setup ## all tests but the long ones: unit, wire, sim, interop, faults
