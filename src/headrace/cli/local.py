@@ -177,7 +177,7 @@ def _file_examples(described: dict[str, Any], layout: Layout) -> list[tuple[str,
     pandas = (
         "import pandas, headrace.fs; "
         f"fs = headrace.fs.FileSystem('{url}'); "
-        "pandas.DataFrame({'n': [1]}).to_parquet('/tmp/n.parquet', filesystem=fs)"
+        "pandas.DataFrame({'n': [1]}).to_parquet('/n.parquet', filesystem=fs)"
     )
     return [
         ("files", f"headrace fs put FILE /tmp/ --data {layout.directory}"),

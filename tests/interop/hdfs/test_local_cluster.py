@@ -115,13 +115,13 @@ def test_kafka_clients_and_hdfs_clients_meet_one_cluster(cluster: LocalCluster) 
     consumer.close()
 
     client = hdfs_native.Client(cluster.fs)
-    write(client, "/tmp/native")
-    assert read(client, "/tmp/native") == CONTENT
-    status = client.get_file_info("/tmp/native")
+    write(client, "/met/native")
+    assert read(client, "/met/native") == CONTENT
+    status = client.get_file_info("/met/native")
     assert (status.replication, status.blocksize) == (3, SETTINGS["dfs.blocksize"])
-    assert FileSystem(cluster.fs).cat_file("/tmp/native") == CONTENT
+    assert FileSystem(cluster.fs).cat_file("/met/native") == CONTENT
     with urllib.request.urlopen(
-        f"{cluster.web}/webhdfs/v1/tmp/native?op=OPEN", timeout=TIMEOUT_S
+        f"{cluster.web}/webhdfs/v1/met/native?op=OPEN", timeout=TIMEOUT_S
     ) as answer:
         assert answer.read() == CONTENT
 
@@ -150,53 +150,55 @@ def test_hadoop_finds_it_by_its_configuration(cluster: LocalCluster, hadoop: Had
         *("-conf", str(cluster.configuration / "core-site.xml")),
         *("-conf", str(cluster.configuration / "hdfs-site.xml")),
     ]
-    put = hadoop.run("dfs", *configuration, "-put", "-", "/tmp/by-java", stdin="from Java\n")
+    made = hadoop.run("dfs", *configuration, "-mkdir", "-p", "/met")
+    assert made.status == 0, made.stderr
+    put = hadoop.run("dfs", *configuration, "-put", "-", "/met/by-java", stdin="from Java\n")
     assert put.status == 0, put.stderr
     listed = hadoop.run("dfs", *configuration, "-ls", "/")
     assert listed.status == 0, listed.stderr
     rows = {line.split()[-1]: line.split()[0] for line in listed.stdout.splitlines()[1:]}
     assert rows["/tmp"] == "drwxrwxrwt"
     assert "/user" in rows
-    stated = hadoop.run("dfs", *configuration, "-stat", "%r %o", "/tmp/by-java")
+    stated = hadoop.run("dfs", *configuration, "-stat", "%r %o", "/met/by-java")
     assert stated.stdout.split() == ["3", str(SETTINGS["dfs.blocksize"])]
-    said = headrace("fs", "cat", "/tmp/by-java", "--data", str(cluster.data))
+    said = headrace("fs", "cat", "/met/by-java", "--data", str(cluster.data))
     assert (said.returncode, said.stdout) == (0, "from Java\n")
 
 
 def test_a_killed_datanode_comes_back(cluster: LocalCluster) -> None:
     client = hdfs_native.Client(cluster.fs)
-    write(client, "/tmp/outlives-a-datanode")
+    write(client, "/met/outlives-a-datanode")
     killed_and_back(cluster, "datanode-2")
-    assert read(client, "/tmp/outlives-a-datanode") == CONTENT
+    assert read(client, "/met/outlives-a-datanode") == CONTENT
     await_ready(cluster)
-    write(client, "/tmp/after-a-datanode")
-    assert read(client, "/tmp/after-a-datanode") == CONTENT
+    write(client, "/met/after-a-datanode")
+    assert read(client, "/met/after-a-datanode") == CONTENT
 
 
 def test_a_killed_namenode_comes_back(cluster: LocalCluster) -> None:
-    write(hdfs_native.Client(cluster.fs), "/tmp/outlives-the-namenode")
+    write(hdfs_native.Client(cluster.fs), "/met/outlives-the-namenode")
     address = cluster.fs
     killed_and_back(cluster, "namenode-1")
     assert cluster.fs == address
     await_ready(cluster)
     client = hdfs_native.Client(cluster.fs)
-    assert read(client, "/tmp/outlives-the-namenode") == CONTENT
-    write(client, "/tmp/after-the-namenode")
-    assert read(client, "/tmp/after-the-namenode") == CONTENT
+    assert read(client, "/met/outlives-the-namenode") == CONTENT
+    write(client, "/met/after-the-namenode")
+    assert read(client, "/met/after-the-namenode") == CONTENT
 
 
 def test_file_nodes_are_stopped_and_started_by_name(cluster: LocalCluster) -> None:
     client = hdfs_native.Client(cluster.fs)
-    write(client, "/tmp/two-of-three")
+    write(client, "/met/two-of-three")
     cluster.stop_node("datanode-1")
     assert cluster.node("datanode-1")["pid"] is None
     assert headrace("status", "--data", str(cluster.data)).returncode == 1
-    assert read(client, "/tmp/two-of-three") == CONTENT
+    assert read(client, "/met/two-of-three") == CONTENT
     cluster.start_node("datanode-1")
     said = headrace("node", "restart", "namenode-1", "--data", str(cluster.data))
     assert said.returncode == 0, said.stderr
     await_ready(cluster)
-    assert read(hdfs_native.Client(cluster.fs), "/tmp/two-of-three") == CONTENT
+    assert read(hdfs_native.Client(cluster.fs), "/met/two-of-three") == CONTENT
 
 
 def test_a_directory_of_brokers_alone_gets_a_file_system_that_stays(tmp_path: Path) -> None:
@@ -209,13 +211,13 @@ def test_a_directory_of_brokers_alone_gets_a_file_system_that_stays(tmp_path: Pa
     with LocalCluster(brokers=1, datanodes=1, data=data) as grown:
         assert grown.bootstrap_servers == servers
         url = grown.fs
-        write(hdfs_native.Client(url), "/tmp/stays")
-        assert hdfs_native.Client(url).get_file_info("/tmp/stays").replication == 1
+        write(hdfs_native.Client(url), "/met/stays")
+        assert hdfs_native.Client(url).get_file_info("/met/stays").replication == 1
         site = (data / "conf" / "hdfs-site.xml").read_text()
         assert "<name>dfs.replication</name><value>1</value>" in site
     with LocalCluster(brokers=1, datanodes=1, data=data) as again:
         assert again.fs == url
-        assert read(hdfs_native.Client(url), "/tmp/stays") == CONTENT
+        assert read(hdfs_native.Client(url), "/met/stays") == CONTENT
 
 
 def test_a_namenode_that_can_not_start_is_explained(tmp_path: Path) -> None:
