@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.nodes import meta, run_headrace, running_node, until
 
 from headrace.client.quorum import QuorumClient
-from headrace.node.local_plan import is_free
+from headrace.node.local_ports import is_free
 
 WAIT_S = 30.0
 

@@ -8,7 +8,7 @@ import pytest
 from tests.interop.java_tools import JavaTools, ToolResult
 from tests.interop.nodes import meta, run_headrace, running_node, until
 
-from headrace.node.local_plan import is_free
+from headrace.node.local_ports import is_free
 from headrace.testing.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.java

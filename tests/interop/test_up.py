@@ -80,14 +80,19 @@ def data() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+def up_alone(data: Path, *words: str) -> str:
+    return done("up", "--data", str(data), "--detach", "--datanodes", "0", *words)
+
+
 @pytest.fixture
 def up(data: Path) -> Path:
-    done("up", "--data", str(data), "--detach", "--set", "offsets.topic.num.partitions=2")
+    """A broker alone: what these tests are about costs no file system."""
+    up_alone(data, "--set", "offsets.topic.num.partitions=2")
     return data
 
 
 def test_a_cluster_comes_up_serves_and_goes_down(data: Path) -> None:
-    told = json.loads(done("up", "--data", str(data), "--detach", "--json"))
+    told = json.loads(up_alone(data, "--json"))
     described = cluster_of(data)
     assert told["bootstrap_servers"] == described["bootstrap_servers"]
     (node,) = described["nodes"]
@@ -95,7 +100,8 @@ def test_a_cluster_comes_up_serves_and_goes_down(data: Path) -> None:
     assert node["listen"] == described["bootstrap_servers"]
     assert is_alive(node["pid"])
     assert Path(node["log"]).read_text()
-    assert "namenode" not in described
+    assert (described["fs"], described["web"]) == (None, None)
+    assert not (data / "conf" / "core-site.xml").exists()
     properties = (data / "conf" / "client.properties").read_text()
     assert f"bootstrap.servers={described['bootstrap_servers']}\n" in properties
     with urllib.request.urlopen(f"http://{node['metrics']}/health", timeout=5) as health:
@@ -127,7 +133,7 @@ def test_a_restart_keeps_data_and_ports(up: Path) -> None:
     before = cluster_of(up)["bootstrap_servers"]
     done("produce", "kept", "--data", str(up), stdin="one\ntwo\n")
     done("down", "--data", str(up))
-    done("up", "--data", str(up), "--detach")
+    up_alone(up)
     assert cluster_of(up)["bootstrap_servers"] == before
     assert done("consume", "kept", "--data", str(up), "-e") == "one\ntwo\n"
 
@@ -171,7 +177,7 @@ def test_clients_outlive_a_killed_node(up: Path) -> None:
 
 
 def test_without_restart_a_killed_node_stays_down(data: Path) -> None:
-    done("up", "--data", str(data), "--detach", "--no-restart")
+    up_alone(data, "--no-restart")
     (node,) = cluster_of(data)["nodes"]
     os.kill(node["pid"], signal.SIGKILL)
     until(lambda: cluster_of(data)["nodes"][0]["pid"] is None)
@@ -198,7 +204,7 @@ def test_nodes_are_stopped_started_and_restarted_by_name(up: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_all_cleanly(data: Path, number: signal.Signals) -> None:
     supervisor = subprocess.Popen(
-        [sys.executable, "-P", "-m", "headrace", "up", "--data", str(data)],
+        [sys.executable, "-P", "-m", "headrace", "up", "--data", str(data), "--datanodes", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -221,7 +227,7 @@ def test_what_a_killed_supervisor_left_is_cleared(up: Path) -> None:
     os.kill(status["pid"], signal.SIGKILL)
     until(lambda: not is_alive(status["pid"]))
     assert is_alive(orphan)
-    done("up", "--data", str(up), "--detach")
+    up_alone(up)
     assert not is_alive(orphan)
     again = json.loads(done("status", "--data", str(up), "--json"))
     assert again["up"]
@@ -234,11 +240,12 @@ def test_what_a_killed_supervisor_left_is_cleared(up: Path) -> None:
 def test_ports_from_a_base(data: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         base = taken.getsockname()[1]
-        said = headrace("up", "--data", str(data), "--ports", str(base), "--detach")
+        words = ["--datanodes", "0", "--ports", str(base), "--detach"]
+        said = headrace("up", "--data", str(data), *words)
         assert said.returncode == 1
         assert f"port {base} for broker-1 is in use" in said.stderr
     base = next(port for port in range(23_000, 31_000, 7) if _is_free(port, port + 500))
-    done("up", "--data", str(data), "--ports", str(base), "--detach")
+    up_alone(data, "--ports", str(base))
     assert cluster_of(data)["bootstrap_servers"] == f"127.0.0.1:{base}"
 
 
@@ -252,7 +259,7 @@ def _is_free(*ports: int) -> bool:
 
 def test_settings_reach_the_broker(up: Path) -> None:
     done("down", "--data", str(up))
-    done("up", "--data", str(up), "--detach", "--set", "num.partitions=5")
+    up_alone(up, "--set", "num.partitions=5")
     done("produce", "wide", "--data", str(up), stdin="x\n")
     topic = json.loads(done("topic", "describe", "wide", "--data", str(up), "--json"))
     assert len(topic["partitions"]) == 5
@@ -266,6 +273,10 @@ def test_settings_reach_the_broker(up: Path) -> None:
         (["--set", "nonsense"], "KEY=VALUE"),
         (["--brokers", "0"], "1 to 100 brokers"),
         (["--controllers", "101"], "0 to 100 controllers"),
+        (["--datanodes", "34"], "0 to 33 DataNodes"),
+        (["--set", "dfs.blocksizes=1"], "did you mean dfs.blocksize?"),
+        (["--set", "dfs.replication=none"], "dfs.replication"),
+        (["--datanodes", "0", "--set", "dfs.replication=1"], "--datanodes 0 leaves out"),
         (["--ports", "65500"], "ports go from 1 to 65535"),
     ],
 )
@@ -282,7 +293,7 @@ def test_a_node_that_can_not_start_is_explained(data: Path) -> None:
     log = data / "broker-1" / "log"
     log.mkdir(parents=True)
     (log / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=7\n")
-    said = headrace("up", "--data", str(data), "--detach")
+    said = headrace("up", "--data", str(data), "--detach", "--datanodes", "0")
     assert said.returncode == 1
     assert "broker-1 ended while it started" in said.stderr
     assert "belongs to node 7" in said.stderr
@@ -292,7 +303,7 @@ def test_a_node_that_can_not_start_is_explained(data: Path) -> None:
 def test_a_node_that_can_not_be_formatted_is_explained(data: Path) -> None:
     (data / "broker-1").mkdir(parents=True)
     (data / "broker-1" / "log").write_text("a file in the way")
-    said = headrace("up", "--data", str(data), "--detach")
+    said = headrace("up", "--data", str(data), "--detach", "--datanodes", "0")
     assert said.returncode == 1
     assert "broker-1 can't be formatted" in said.stderr
     assert "Not a directory" in said.stderr
@@ -302,7 +313,7 @@ def test_a_node_that_can_not_be_formatted_is_explained(data: Path) -> None:
 def test_a_directory_with_a_long_name_is_fine(data: Path) -> None:
     """The control socket's path would be longer than the system allows."""
     deep = data / ("d" * 100) / ("e" * 100)
-    done("up", "--data", str(deep), "--detach")
+    up_alone(deep)
     assert json.loads(done("status", "--data", str(deep), "--json"))["up"] is True
     done("down", "--data", str(deep))
 
@@ -321,9 +332,10 @@ def test_the_demo_tells_its_story(data: Path) -> None:
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=180,
         check=False,
     )
     assert told.returncode == 0, told.stdout + told.stderr
     assert "after the crash a new reader got all 20,000 events" in told.stdout
+    assert "after both crashes all 24 MiB are read back the same" in told.stdout
     assert not (data / "story" / "cluster.json").exists()

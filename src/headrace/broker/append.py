@@ -12,9 +12,8 @@ Answers are Kafka 4.3's, byte for byte probed, except that nothing here is ever 
 UNKNOWN_SERVER_ERROR: a Java client takes that for "send it again" (KAFKA-14034).
 """
 
-from crc32c import crc32c
-
 from headrace.base.config import LONG_MAX
+from headrace.base.crc32c import crc32c
 from headrace.base.topic_config import TopicConfig
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode

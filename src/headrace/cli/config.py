@@ -8,13 +8,18 @@ from headrace.base.broker_keys import BROKER_CONFIG
 from headrace.base.config import SAME, ConfigDef, ConfigKey, format_value
 from headrace.base.config_sources import environment_name
 from headrace.base.errors import UsageError
+from headrace.base.hdfs_keys import HDFS_CONFIG
 from headrace.base.topic_config import TOPIC_CONFIG
 from headrace.cli.app import Json, group
 from headrace.cli.output import print_json, print_table
 
 commands = group("config", "Document the configuration keys.")
 
-_DEFINITIONS: dict[str, ConfigDef] = {"broker": BROKER_CONFIG, "topic": TOPIC_CONFIG}
+_DEFINITIONS: dict[str, ConfigDef] = {
+    "broker": BROKER_CONFIG,
+    "topic": TOPIC_CONFIG,
+    "hdfs": HDFS_CONFIG,
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +34,7 @@ def list_keys(
         str | None, typer.Argument(metavar="[KEY]", help="A key, or the beginning of some.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", metavar="broker|topic", help="One kind of keys.")
+        str | None, typer.Option("--only", metavar="broker|topic|hdfs", help="One kind of keys.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -40,10 +45,11 @@ def list_keys(
       headrace config list
       headrace config list log.retention
       headrace config list retention.ms
+      headrace config list dfs.namenode
       headrace config list --only topic --json
     """
     if only is not None and only not in _DEFINITIONS:
-        raise UsageError(f"--only is broker or topic, not {only!r}")
+        raise UsageError(f"--only is broker, topic or hdfs, not {only!r}")
     found = [
         (kind, each)
         for kind, definition in _DEFINITIONS.items()
@@ -69,7 +75,8 @@ def _explain(kind: str, key: ConfigKey) -> None:
     described = _to_json(kind, key)
     print(f"{key.name}  ({kind} configuration)")
     print(f"  {key.doc}")
-    for name in ("type", "default", "kafka_default", "valid", "update", "environment", "synonyms"):
+    defaults = ("default", "kafka_default", "hdfs_default")
+    for name in ("type", *defaults, "valid", "update", "environment", "synonyms"):
         value = described.get(name)
         if value not in (None, [], ""):
             shown = ", ".join(value) if isinstance(value, list) else value
@@ -91,9 +98,11 @@ def _to_json(kind: str, key: ConfigKey) -> dict[str, Any]:
         "doc": key.doc,
     }
     if key.kafka_default is not SAME:
-        described["kafka_default"] = format_value(key.kafka_default)
-    if kind == "broker":
+        original = "hdfs" if kind == "hdfs" else "kafka"
+        described[f"{original}_default"] = format_value(key.kafka_default)
+    if kind != "topic":
         described["environment"] = environment_name(key.name)
+    if kind == "broker":
         described["update"] = key.update_mode.value
     return described
 

@@ -4,6 +4,7 @@ Owns: the commands that look and change names; `fs_data` moves bytes, `fs_admin`
 """
 
 from datetime import UTC, datetime
+from stat import S_ISVTX
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,6 +54,8 @@ def mode_text(status: "hdfs_native.FileStatus") -> str:
         letter if status.permission & (0o400 >> index) else "-"
         for index, letter in enumerate("rwxrwxrwx")
     )
+    if status.permission & S_ISVTX:
+        bits = bits[:-1] + ("t" if bits[-1] == "x" else "T")
     return ("d" if status.isdir else "-") + bits
 
 

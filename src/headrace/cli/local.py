@@ -1,39 +1,33 @@
 """`headrace up`, `status`, `down`: the local cluster as people meet it.
 
-Owns: flags, the table of addresses with an example for each kind of client, and detaching.
-The supervision itself is `headrace.node.local`.
-
-A detached `up` starts itself again as a child in its own session and waits on a pipe for one
-line: {"ready": …} when every node answers, or {"error": "…"} with the reason.
+Owns: flags, the table of addresses with an example for each kind of client. The supervision itself
+is `headrace.node.local`, the way into the background `headrace.cli.detached`.
 """
 
 import contextlib
-import json
 import os
-import random
-import select
 import signal
-import subprocess
 import sys
 import time
 from typing import Annotated, Any
 
 import typer
 
-from headrace.base.broker_keys import BROKER_CONFIG
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Json, Settings
-from headrace.cli.output import print_json, print_table, progress, say
+from headrace.cli.detached import start_detached
+from headrace.cli.output import print_json, print_table, say
 from headrace.cli.settings import parse_settings
 from headrace.cli.target import DEFAULT_DATA
-from headrace.node.local import Options, Supervisor
+from headrace.node.local_answers import node_answers
 from headrace.node.local_control import command
 from headrace.node.local_files import Layout, holder_of, read_json
-from headrace.node.local_plan import plan_nodes
-from headrace.node.local_process import answers, stop_leftovers
+from headrace.node.local_plan import Options, plan_of
+from headrace.node.local_process import stop_leftovers
+from headrace.node.local_settings import split_settings
 
-DETACH_TIMEOUT_S = 58.0
 DOWN_TIMEOUT_S = 30.0
+_ADDRESSES = ("bootstrap_servers", "controllers", "fs", "web")
 
 ClusterData = Annotated[
     str, typer.Option("--data", "-d", metavar="DIR", help="The cluster's directory.")
@@ -57,12 +51,21 @@ def up(
             help="Controllers of their own; 0: the first brokers, three at most, are controllers.",
         ),
     ] = 0,
+    datanodes: Annotated[
+        int,
+        typer.Option(
+            "--datanodes",
+            metavar="N",
+            help="DataNodes of the file system, beside its NameNode; 0: no file system.",
+        ),
+    ] = 3,
     ports: Annotated[
         int | None,
         typer.Option(
             "--ports",
             metavar="BASE",
-            help="Brokers at BASE, BASE+1, …, controllers at BASE+100, …  Default: free ports.",
+            help="Brokers at BASE, BASE+1, …, controllers at BASE+100, …, the NameNode at BASE+200 "
+            "(pages BASE+250), DataNodes at BASE+300, BASE+303, …  Default: free ports, kept.",
         ),
     ] = None,
     settings: Settings = None,
@@ -73,40 +76,43 @@ def up(
         bool, typer.Option("--no-restart", help="Leave a node that dies where it is.")
     ] = False,
     as_json: Json = False,
-    ready_descriptor: Annotated[int | None, typer.Option("--ready-fd", hidden=True)] = None,
 ) -> None:
     """Start a local cluster and keep it running until Ctrl-C.
 
-    Every node is a real process. All data, logs and addresses are in one directory; the next
-    `up` on it goes on from there.
+    It has an event log and a file system; every node is a real process. All data, logs and
+    addresses are in one directory; the next `up` on it goes on from there. --set reaches every
+    node that knows the key.
 
     \b
     Examples:
       headrace up
       headrace up --data ./cluster --ports 19092
       headrace up --data ./cluster --brokers 3 --controllers 3
-      headrace up --data ./cluster --set log.retention.hours=24 --set num.partitions=3
+      headrace up --data ./cluster --datanodes 0           the event log alone
+      headrace up --data ./cluster --set num.partitions=3 --set dfs.blocksize=67108864
       headrace up --data ./cluster --detach && headrace status --data ./cluster
     """
     parsed = parse_settings(settings)
-    options = Options(data, brokers, controllers, ports, parsed, restart=not no_restart)
+    options = Options(data, brokers, controllers, datanodes, ports, parsed, restart=not no_restart)
     _refuse_early(options)
     if detach:
-        _detach(options, as_json=as_json)
-    elif ready_descriptor is None:
-        _run_in_foreground(options, as_json=as_json)
+        pid, described = start_detached(options)
+        _show(described, layout := Layout(data), as_json=as_json)
+        say(f"running in the background, pid {pid}; `headrace down --data {layout.directory}`")
     else:
-        _run_detached(options, ready_descriptor)
+        _run_in_foreground(options, as_json=as_json)
 
 
 def _refuse_early(options: Options) -> None:
     """What is refused leaves nothing behind: a directory without a cluster is not made into one."""
-    BROKER_CONFIG.parse_given(options.settings)
+    split_settings(options.settings, with_files=options.datanodes > 0)
     if not Layout(options.directory).ports.exists():
-        plan_nodes(options.brokers, options.controllers, options.base_port, {}, random.Random())
+        plan_of(options, {})
 
 
 def _run_in_foreground(options: Options, *, as_json: bool) -> None:
+    from headrace.node.local import Supervisor
+
     supervisor = Supervisor(options, say)
 
     def on_ready(described: dict[str, Any]) -> None:
@@ -117,102 +123,33 @@ def _run_in_foreground(options: Options, *, as_json: bool) -> None:
     say("stopped; the data stays.")
 
 
-def _run_detached(options: Options, ready_descriptor: int) -> None:
-    def tell(message: dict[str, Any]) -> None:
-        with os.fdopen(ready_descriptor, "w", encoding="utf-8") as pipe:
-            json.dump(message, pipe)
-            pipe.write("\n")
-
-    told = False
-
-    def on_ready(described: dict[str, Any]) -> None:
-        nonlocal told
-        told = True
-        tell({"ready": described})
-
-    try:
-        Supervisor(options, say).run(on_ready)
-    except HeadraceError as error:
-        if not told:
-            tell({"error": str(error)})
-        raise
-
-
-def _detach(options: Options, *, as_json: bool) -> None:
-    layout = Layout(options.directory)
-    layout.make()
-    reader, writer = os.pipe()
-    child_command = [*_command_of(options), "--ready-fd", str(writer)]
-    with open(layout.logs / "up.log", "ab") as log:
-        child = subprocess.Popen(
-            child_command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            pass_fds=[writer],
-        )
-    os.close(writer)
-    try:
-        with progress("starting"):
-            answer = _wait_for_line(reader, DETACH_TIMEOUT_S)
-    except BaseException:
-        # Nobody would know of a cluster whose start was interrupted.
-        child.terminate()
-        raise
-    if "ready" in answer:
-        _show(answer["ready"], layout, as_json=as_json)
-        say(
-            f"running in the background, pid {child.pid}; `headrace down --data {layout.directory}`"
-        )
-        return
-    if child.poll() is None:
-        child.terminate()
-    reason = answer.get("error") or f"the supervisor ended; see {layout.logs / 'up.log'}"
-    raise HeadraceError(f"the cluster did not start: {reason}")
-
-
-def _command_of(options: Options) -> list[str]:
-    words = [sys.executable, "-P", "-m", "headrace", "up"]
-    words += ["--data", str(Layout(options.directory).directory)]
-    words += ["--brokers", str(options.brokers), "--controllers", str(options.controllers)]
-    if options.base_port is not None:
-        words += ["--ports", str(options.base_port)]
-    for key, value in options.settings.items():
-        words += ["--set", f"{key}={value}"]
-    if not options.restart:
-        words.append("--no-restart")
-    return words
-
-
-def _wait_for_line(reader: int, timeout_s: float) -> dict[str, Any]:
-    deadline_s = time.monotonic() + timeout_s
-    received = b""
-    with os.fdopen(reader, "rb", buffering=0) as pipe:
-        while not received.endswith(b"\n"):
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0 or not select.select([pipe], [], [], left_s)[0]:
-                return {"error": f"not everything answered within {timeout_s:g} s"}
-            chunk = pipe.read(65536)
-            if not chunk:
-                return {}
-            received += chunk
-    answer = json.loads(received)
-    return answer if isinstance(answer, dict) else {}
-
-
 def _show(described: dict[str, Any], layout: Layout, *, as_json: bool) -> None:
     if as_json:
         print_json({**described, "data": str(layout.directory)})
         sys.stdout.flush()
         return
-    columns = ("name", "role", "listen", "pid", "log")
+    columns = ("name", "role", "listen", "metrics", "pid")
     print_table(columns, [[node[column] for column in columns] for node in described["nodes"]])
-    servers = described["bootstrap_servers"]
     print_table(("client", "try"), _examples(described, layout))
-    controllers = described["controllers"]
-    print(f"bootstrap servers {servers}, controllers {controllers}; see {layout.cluster}")
+    for name, value in _addresses(described, layout):
+        print(f"{name:<18} {value}")
     sys.stdout.flush()
+
+
+def _addresses(described: dict[str, Any], layout: Layout) -> list[tuple[str, str]]:
+    files = []
+    if described["fs"] is not None:
+        files = [
+            ("file system", f"{described['fs']}, pages and WebHDFS at {described['web']}"),
+            ("for Hadoop tools", f"export HADOOP_CONF_DIR={layout.configuration}"),
+        ]
+    return [
+        ("bootstrap servers", f"{described['bootstrap_servers']}"),
+        ("controllers", described["controllers"]),
+        *files,
+        ("for programs", str(layout.cluster)),
+        ("logs", str(layout.logs)),
+    ]
 
 
 def _examples(described: dict[str, Any], layout: Layout) -> list[tuple[str, str]]:
@@ -229,7 +166,25 @@ def _examples(described: dict[str, Any], layout: Layout) -> list[tuple[str, str]
         ("kcat", f"kcat -b {servers} -t events -C -o beginning"),
         ("Java", java),
         ("Python", f'python -c "{python}"'),
+        *(_file_examples(described, layout) if described["fs"] is not None else []),
         ("metrics", f"curl http://{described['nodes'][0]['metrics']}/metrics"),
+    ]
+
+
+def _file_examples(described: dict[str, Any], layout: Layout) -> list[tuple[str, str]]:
+    url, web = described["fs"], described["web"]
+    native = f"import hdfs_native; print(list(hdfs_native.Client('{url}').list_status('/')))"
+    pandas = (
+        "import pandas, headrace.fs; "
+        f"fs = headrace.fs.FileSystem('{url}'); "
+        "pandas.DataFrame({'n': [1]}).to_parquet('/n.parquet', filesystem=fs)"
+    )
+    return [
+        ("files", f"headrace fs put FILE /tmp/ --data {layout.directory}"),
+        ("hdfs", f"HADOOP_CONF_DIR={layout.configuration} hdfs dfs -ls /"),
+        ("hdfs-native", f'python -c "{native}"'),
+        ("fsspec", f'python -c "{pandas}"'),
+        ("WebHDFS", f"curl '{web}/webhdfs/v1/?op=LISTSTATUS'"),
     ]
 
 
@@ -250,14 +205,13 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
             node["answers"] = node["pid"] is not None and node_answers(node)
     well = bool(nodes) and layout.cluster.exists() and all(node["answers"] for node in nodes)
     if as_json:
-        servers = read_json(layout.cluster).get("bootstrap_servers")
+        described = read_json(layout.cluster)
         print_json(
             {
                 "data": str(layout.directory),
                 "up": well,
                 "pid": holder,
-                "bootstrap_servers": servers,
-                "controllers": read_json(layout.cluster).get("controllers"),
+                **{key: described.get(key) for key in _ADDRESSES},
                 "nodes": nodes,
             }
         )
@@ -266,17 +220,11 @@ def status(data: ClusterData = DEFAULT_DATA, as_json: Json = False) -> None:
     elif not nodes:
         say(f"the cluster in {layout.directory} is starting or stopping, pid {holder}")
     else:
-        columns = ("name", "role", "listen", "pid", "state", "answers", "restarts")
+        columns = ("name", "role", "listen", "metrics", "pid", "state", "answers", "restarts")
         shown = [{**node, "answers": "yes" if node["answers"] else "no"} for node in nodes]
         print_table(columns, [[node[column] for column in columns] for node in shown])
     if not well:
         raise typer.Exit(1)
-
-
-def node_answers(node: dict[str, Any]) -> bool:
-    """A node as the supervisor describes it: does it answer as what it is?"""
-    port = int(node["listen"].rpartition(":")[2])
-    return answers(port, node["id"], is_broker="broker" in node["role"].split(","))
 
 
 def _nodes_of(layout: Layout) -> list[dict[str, Any]]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import HeadraceError, ProtocolError, UsageError
 from headrace.cli.log_records import decoder_for
 from headrace.cli.record_json import headers_to_json

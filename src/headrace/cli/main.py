@@ -7,8 +7,11 @@ Start-up time is a promise: only the group that is asked for is imported, and th
 whose start is measured, are parsed by argparse without typer.
 """
 
+import gc
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
@@ -19,6 +22,11 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 BROKER, CONTROLLER = "broker", "controller"
 FILE_SERVERS = ("namenode", "datanode")
 """Commands that run a server in the foreground: `cli.NAME.run_NAME`."""
+
+READY_FLAG = "--ready-fd"
+"""Given by `up --detach` to its child alone."""
+
+STARTING_GC_THRESHOLD = 100_000
 
 GROUPS: dict[str, str] = {
     "up": "local",
@@ -49,15 +57,12 @@ def main() -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     try:
-        if arguments[:1] in ([BROKER], [CONTROLLER]):
-            from headrace.cli.broker import run_node
-
-            return run_node(arguments[0], arguments[1:])
-        if arguments and arguments[0] in FILE_SERVERS:
-            name = arguments[0]
-            run_server = getattr(import_module(f"headrace.cli.{name}"), f"run_{name}")
-            return int(run_server(arguments[1:]))
-        return _run_typer(arguments)
+        server = _server_of(arguments)
+        if server is None:
+            return _run_typer(arguments)
+        # What a server imports is not garbage. It sets limits of its own once it has started.
+        gc.set_threshold(STARTING_GC_THRESHOLD)
+        return server()
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
     except HeadraceError as error:
@@ -69,6 +74,23 @@ def run(arguments: list[str]) -> int:
         return DONE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _server_of(arguments: list[str]) -> Callable[[], int] | None:
+    """What runs without typer: the servers, and the supervisor behind `up --detach`."""
+    name, rest = "".join(arguments[:1]), arguments[1:]
+    if name in (BROKER, CONTROLLER):
+        from headrace.cli.broker import run_node
+
+        return partial(run_node, name, rest)
+    if name in FILE_SERVERS:
+        run_server = getattr(import_module(f"headrace.cli.{name}"), f"run_{name}")
+        return partial(run_server, rest)
+    if name == "up" and READY_FLAG in rest:
+        from headrace.cli.detached import run_detached
+
+        return partial(run_detached, rest)
+    return None
 
 
 def _run_typer(arguments: list[str]) -> int:

@@ -8,9 +8,10 @@ import typer
 
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Json, group
-from headrace.cli.local import ClusterData, node_answers
+from headrace.cli.local import ClusterData
 from headrace.cli.output import print_json, say
 from headrace.cli.target import DEFAULT_DATA
+from headrace.node.local_answers import node_answers
 from headrace.node.local_control import command
 from headrace.node.local_files import Layout
 
@@ -18,7 +19,9 @@ WAIT_TIMEOUT_S = 30.0
 
 commands = group("node", "Start, stop and restart single nodes of a local cluster.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="As in `headrace status`: broker-1 …")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="As in `headrace status`: broker-1, datanode-2 …")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -59,6 +62,7 @@ def restart(name: Name, data: ClusterData = DEFAULT_DATA, as_json: Json = False)
     \b
     Examples:
       headrace node restart broker-1 --data ./cluster
+      headrace node restart namenode-1 --data ./cluster
     """
     layout = Layout(data)
     before = command(layout, "restart", node=name)["pid"]

@@ -9,11 +9,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.output import say
-from headrace.client.cluster import Cluster
+
+if TYPE_CHECKING:
+    from headrace.client.cluster import Cluster
 
 DEFAULT_DATA = "headrace-data"
 """The directory of `headrace up` without `--data`, below the current one."""
@@ -46,8 +48,11 @@ def bootstrap_of(bootstrap_servers: str | None, data: str | None) -> str:
 @contextmanager
 def open_cluster(
     bootstrap_servers: str | None, data: str | None, *, timeout_s: float | None = None
-) -> Iterator[Cluster]:
+) -> "Iterator[Cluster]":
     """The cluster, once it answers. `timeout_s` is how long to wait for that."""
+    # Imported here: commands that only need to know where a cluster is start without a client.
+    from headrace.client.cluster import Cluster
+
     servers = bootstrap_of(bootstrap_servers, data)
     timeout_ms = PATIENCE_MS if timeout_s is None else int(timeout_s * 1000)
     with Cluster(

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from itertools import islice
 from struct import Struct
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import HeadraceError
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.filesystem import Namespace, RetryEntry, all_blocks

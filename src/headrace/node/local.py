@@ -11,27 +11,31 @@ longer than a node's one-second answer, so a dead node is back within a second.
 
 import contextlib
 import os
-import random
 import selectors
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from headrace.base.broker_keys import BROKER_CONFIG
 from headrace.base.errors import HeadraceError
+from headrace.node.local_answers import node_answers
 from headrace.node.local_control import ControlServer
 from headrace.node.local_files import DirectoryLock, Layout, read_json, replace_json
+from headrace.node.local_hdfs import make_directories, reason_to_wait, write_hadoop_configuration
 from headrace.node.local_plan import (
+    ClusterPlan,
     NodePlan,
-    plan_nodes,
-    remembered_ports,
+    Options,
+    Plan,
+    file_defaults,
+    plan_of,
     replication_defaults,
 )
-from headrace.node.local_process import NodeProcess, State, answers, stop_leftovers
-from headrace.node.local_quorum import form_quorum
+from headrace.node.local_process import NodeProcess, State, stop_leftovers
+from headrace.node.local_quorum import LocalQuorum, form_quorum
+from headrace.node.local_settings import split_settings
 
 START_TIMEOUT_S = 45.0
 TICK_S = 0.2
@@ -58,24 +62,14 @@ class _Care:
     restart_after_stop: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    directory: str
-    brokers: int = 1
-    controllers: int = 0
-    base_port: int | None = None
-    settings: dict[str, str] = field(default_factory=dict)
-    restart: bool = True
-
-
 class Supervisor:
     """`run` returns when the cluster has been stopped."""
 
     def __init__(self, options: Options, say: Callable[[str], None]) -> None:
-        BROKER_CONFIG.parse_given(options.settings)
         self.options = options
         self.layout = Layout(options.directory)
-        self.plans: list[NodePlan] = []
+        self._settings = split_settings(options.settings, with_files=options.datanodes > 0)
+        self._plan = ClusterPlan((), None, ())
         self._say = say
         self._cares: dict[str, _Care] = {}
         self._stop_signals = 0
@@ -107,55 +101,54 @@ class Supervisor:
         if leftovers:
             self._say(f"stopped what an earlier supervisor left: pid {leftovers}")
         remembered = read_json(self.layout.ports)
-        options = self.options
-        self.plans = plan_nodes(
-            options.brokers, options.controllers, options.base_port, remembered, random.Random()
-        )
-        replace_json(self.layout.ports, {**remembered, **remembered_ports(self.plans)})
-        self.layout.write_client_properties(self.bootstrap_servers)
-        found = form_quorum(self.layout, self.plans, options.settings)
-        for plan in self.plans:
-            process = NodeProcess(
-                plan,
-                self.layout.data_of(plan.name),
-                self.layout.log_of(plan.name),
-                {
-                    **found.settings_of(plan),
-                    **replication_defaults(options.brokers),
-                    **options.settings,
-                },
-            )
-            self._cares[plan.name] = _Care(process)
+        self._plan = plan = plan_of(self.options, remembered)
+        replace_json(self.layout.ports, {**remembered, **plan.remembered_ports()})
+        self.layout.write_client_properties(plan.bootstrap_servers)
+        files = {**file_defaults(self.options.datanodes), **self._settings.files}
+        write_hadoop_configuration(self.layout, plan, files)
+        quorum = form_quorum(self.layout, plan.log, self._settings.log)
+        for node in plan.nodes:
+            told = self._log_settings(quorum, node) if isinstance(node, NodePlan) else files
+            self._cares[node.name] = _Care(self._process_of(node, told))
 
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(plan.listen for plan in self.plans if plan.is_broker)
+    def _log_settings(self, quorum: LocalQuorum, plan: NodePlan) -> dict[str, str]:
+        return {
+            **quorum.settings_of(plan),
+            **replication_defaults(self.options.brokers),
+            **self._settings.log,
+        }
 
-    @property
-    def controllers(self) -> str:
-        """What `--bootstrap-controller` takes."""
-        return ",".join(plan.controller_listen for plan in self.plans if plan.is_controller)
+    def _process_of(self, plan: Plan, settings: dict[str, str]) -> NodeProcess:
+        layout = self.layout
+        return NodeProcess(plan, layout.data_of(plan.name), layout.log_of(plan.name), settings)
 
     def _start_all(self) -> None:
         for care in self._cares.values():
             self._start(care)
         deadline_s = time.monotonic() + START_TIMEOUT_S
         silent = list(self._cares.values())
-        while silent and not self._stop_signals:
-            for care in silent:
-                if care.process.tick(time.monotonic()) is not None:
-                    raise StartFailed(
-                        f"{care.process.plan.name} ended while it started; the end of "
-                        f"{care.process.log}:\n{care.process.log_tail()}"
-                    )
-            silent = [care for care in silent if not _answers(care.process)]
-            if silent and time.monotonic() >= deadline_s:
-                names = ", ".join(care.process.plan.name for care in silent)
+        while not self._stop_signals:
+            self._raise_if_ended()
+            silent = [care for care in silent if not node_answers(care.process.plan.described())]
+            names = ", ".join(care.process.plan.name for care in silent)
+            waiting = f"{names} did not answer" if silent else reason_to_wait(self._plan)
+            if not waiting:
+                break
+            if time.monotonic() >= deadline_s:
                 raise StartFailed(
-                    f"{names} did not answer within {START_TIMEOUT_S:g} s; see {self.layout.logs}"
+                    f"not ready within {START_TIMEOUT_S:g} s: {waiting}; see {self.layout.logs}"
                 )
-            if silent:
-                self._wait(0.05)
+            self._wait(0.05)
+        if self._plan.namenode is not None and not self._stop_signals:
+            make_directories(self._plan.namenode)
+
+    def _raise_if_ended(self) -> None:
+        for care in self._cares.values():
+            if care.process.tick(time.monotonic()) is not None:
+                raise StartFailed(
+                    f"{care.process.plan.name} ended while it started; the end of "
+                    f"{care.process.log}:\n{care.process.log_tail()}"
+                )
 
     def _start(self, care: _Care) -> None:
         care.process.start()
@@ -170,26 +163,19 @@ class Supervisor:
             self._publish()
 
     def _publish(self) -> dict[str, Any]:
+        plan = self._plan
         described: dict[str, Any] = {
-            "bootstrap_servers": self.bootstrap_servers,
-            "controllers": self.controllers,
+            "bootstrap_servers": plan.bootstrap_servers,
+            "controllers": plan.controllers,
+            "fs": None if plan.namenode is None else plan.namenode.url,
+            "web": None if plan.namenode is None else f"http://{plan.namenode.metrics}",
             "nodes": [self._describe(care.process) for care in self._cares.values()],
         }
         replace_json(self.layout.cluster, described)
         return described
 
     def _describe(self, process: NodeProcess) -> dict[str, Any]:
-        plan = process.plan
-        return {
-            "name": plan.name,
-            "id": plan.node_id,
-            "role": plan.role,
-            "pid": process.pid,
-            "listen": plan.listen,
-            "controller_listen": plan.controller_listen if plan.is_controller else None,
-            "metrics": plan.metrics,
-            "log": str(process.log),
-        }
+        return {**process.plan.described(), "pid": process.pid, "log": str(process.log)}
 
     @contextlib.contextmanager
     def _events(self) -> Iterator[None]:
@@ -287,9 +273,9 @@ class Supervisor:
                 care.process.kill()
 
     def _stop_all(self) -> None:
-        """Brokers first: while controllers run, they can say goodbye."""
+        """Brokers and DataNodes first: while the others run, they can say goodbye."""
         cares = list(self._cares.values())
-        self._stop_and_wait([care for care in cares if not care.process.plan.is_controller])
+        self._stop_and_wait([care for care in cares if not care.process.plan.stops_last])
         self._stop_and_wait(cares)
         self._remember_pids()
 
@@ -302,12 +288,6 @@ class Supervisor:
                 if status:
                     self._say(f"{care.process.plan.name} did not stop cleanly: status {status}")
             self._wait(TICK_S)
-
-
-def _answers(process: NodeProcess) -> bool:
-    plan = process.plan
-    port = plan.port or plan.controller_port
-    return answers(port, plan.node_id, is_broker=plan.is_broker)
 
 
 def _drain(wake: socket.socket) -> None:

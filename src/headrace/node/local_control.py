@@ -20,6 +20,7 @@ from headrace.base.errors import HeadraceError
 from headrace.node.local_files import Layout
 
 COMMAND_BYTES_MAX = 4096
+ANSWER_BYTES_MAX = 1024 * 1024
 COMMAND_TIMEOUT_S = 5.0
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
@@ -48,7 +49,7 @@ class ControlServer:
             return
         with peer, contextlib.suppress(OSError):
             peer.settimeout(1.0)
-            peer.sendall(_line(_answer_to(_read_line(peer), handler)))
+            peer.sendall(_line(_answer_to(_read_line(peer, COMMAND_BYTES_MAX), handler)))
 
     def close(self) -> None:
         self._socket.close()
@@ -63,7 +64,7 @@ def command(layout: Layout, name: str, **arguments: str) -> dict[str, Any]:
             with _inside(layout.directory):
                 peer.connect(layout.control.name)
             peer.sendall(_line({"command": name, **arguments}))
-            answer = json.loads(_read_line(peer))
+            answer = json.loads(_read_line(peer, ANSWER_BYTES_MAX))
         except (OSError, ValueError) as error:
             raise HeadraceError(
                 f"no cluster is up in {layout.directory} ({error}); "
@@ -84,9 +85,9 @@ def _answer_to(line: bytes, handler: Handler) -> dict[str, Any]:
     return handler(asked)
 
 
-def _read_line(peer: socket.socket) -> bytes:
+def _read_line(peer: socket.socket, bytes_max: int) -> bytes:
     received = b""
-    while b"\n" not in received and len(received) < COMMAND_BYTES_MAX:
+    while b"\n" not in received and len(received) < bytes_max:
         chunk = peer.recv(COMMAND_BYTES_MAX)
         if not chunk:
             break

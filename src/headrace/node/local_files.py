@@ -8,6 +8,7 @@ Owns: the paths below DIR, the lock, and the three JSON files, each replaced by 
     DIR/up.lock                 held by the supervisor; its text is the supervisor's pid
     DIR/control.sock            where the supervisor takes commands
     DIR/conf/client.properties  for Kafka's own tools
+    DIR/conf/core-site.xml      for Hadoop's, beside hdfs-site.xml: HADOOP_CONF_DIR=DIR/conf
     DIR/logs/NODE.log           what a node prints
     DIR/NODE/                   a node's data
 

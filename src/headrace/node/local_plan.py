@@ -1,49 +1,94 @@
-"""Which nodes a local cluster has, and where each listens.
+"""Which nodes a local cluster has, where each listens, and what its command line says.
 
-Owns: names, ids, roles and ports. A port is asked for by `--ports BASE` (the table below) or is a
-free one, remembered in the directory so that a restart keeps every address.
-Must not know: processes, what is in a node's directory.
+Owns: names, ids, roles and the steps between ports. Must not know: processes, what is in a node's
+directory, whether a port is free (`local_ports`).
 
-    node            id      brokers' listener   controllers' listener   metrics
-    broker-i        i       BASE+i-1            BASE+100+i-1, if both   BASE+500+i-1
-    controller-i    100+i                       BASE+100+i-1            BASE+600+i-1
+    node            id      listens                                       metrics and pages
+    broker-i        i       BASE+i-1; BASE+100+i-1 as a controller too    BASE+500+i-1
+    controller-i    100+i   BASE+100+i-1                                  BASE+600+i-1
+    namenode-1              BASE+200                                      BASE+250
+    datanode-i              BASE+300+3(i-1); IPC one above                two above
 
-Without dedicated controllers the first three brokers are controllers too.
-
-Free ports are taken below the range from which the kernel gives ports to outgoing
-connections: a port from that range may be somebody's by the time a dead node comes back.
+Without dedicated controllers the first three brokers are controllers too. A file system is one
+NameNode and its DataNodes; without DataNodes there is none.
 """
 
 import random
-import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.errors import UsageError
+from headrace.node.local_ports import HOST, Ports
 
-HOST = "127.0.0.1"
-FREE_PORT_MIN = 20_000
-FREE_PORT_MAX = 31_999
 CONTROLLER_PORT_STEP = 100
+NAMENODE_PORT_STEP = 200
+NAMENODE_HTTP_PORT_STEP = 250
+DATANODE_PORT_STEP = 300
+DATANODE_PORTS = 3
 METRICS_PORT_STEP = 500
 CONTROLLER_METRICS_PORT_STEP = 600
 COMBINED_MAX = 3
-REPLICAS_MAX = 3
 """Brokers that are controllers as well, where no controllers were asked for."""
+REPLICAS_MAX = 3
 NODES_MAX = 100
-"""Of each kind: what the steps between the ports leave room for."""
+"""Of brokers, of controllers: what the steps between the ports leave room for."""
+DATANODES_MAX = 33
 CONTROLLER_ID_BASE = 100
 
 BROKER, CONTROLLER = "broker", "controller"
 COMBINED = "broker,controller"
+NAMENODE, DATANODE = "namenode", "datanode"
 
-_Wanted = list[tuple[str, int]]
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `headrace up` was asked for."""
+
+    directory: str
+    brokers: int = 1
+    controllers: int = 0
+    datanodes: int = 3
+    base_port: int | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    restart: bool = True
+
+
+class Plan(Protocol):
+    """What a supervisor has to know of any node."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def listen(self) -> str: ...
+    @property
+    def metrics(self) -> str:
+        """Where /metrics and /health are."""
+        ...
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """By kind, as the directory remembers them."""
+        ...
+
+    @property
+    def stops_last(self) -> bool:
+        """Others say goodbye to it."""
+        ...
+
+    def words(self) -> list[str]:
+        """The command and its addresses."""
+        ...
+
+    def described(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """`port` is 0 without the broker's role, `controller_port` without the controller's."""
+    """A node of the log. `port` is 0 without the broker's role, `controller_port` without the
+    controller's."""
 
     name: str
     node_id: int
@@ -61,6 +106,10 @@ class NodePlan:
         return CONTROLLER in self.role.split(",")
 
     @property
+    def stops_last(self) -> bool:
+        return self.is_controller
+
+    @property
     def listen(self) -> str:
         """Where this node is asked first: as a broker, if it is one."""
         return f"{HOST}:{self.port or self.controller_port}"
@@ -73,51 +122,212 @@ class NodePlan:
     def metrics(self) -> str:
         return f"{HOST}:{self.metrics_port}"
 
+    @property
+    def ports(self) -> dict[str, int]:
+        ports = {
+            "port": self.port,
+            "controller_port": self.controller_port,
+            "metrics_port": self.metrics_port,
+        }
+        return {kind: port for kind, port in ports.items() if port}
 
-def plan_nodes(
+    def words(self) -> list[str]:
+        words = [BROKER if self.is_broker else CONTROLLER, "--node-id", str(self.node_id)]
+        words += ["--listen", self.listen, "--metrics-listen", self.metrics]
+        if self.is_broker and self.is_controller:
+            words += ["--controller-listen", self.controller_listen]
+        return words
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "id": self.node_id,
+            "role": self.role,
+            "listen": self.listen,
+            "controller_listen": self.controller_listen if self.is_controller else None,
+            "metrics": self.metrics,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NameNodePlan:
+    name: str
+    port: int
+    http_port: int
+
+    role = NAMENODE
+    stops_last = True
+
+    @property
+    def listen(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def metrics(self) -> str:
+        return f"{HOST}:{self.http_port}"
+
+    @property
+    def url(self) -> str:
+        return f"hdfs://{self.listen}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {"port": self.port, "http_port": self.http_port}
+
+    def words(self) -> list[str]:
+        return [NAMENODE, "--listen", self.listen, "--http-listen", self.metrics]
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "id": None,
+            "role": self.role,
+            "listen": self.listen,
+            "http": self.metrics,
+            "metrics": self.metrics,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DataNodePlan:
+    name: str
+    namenode: str
+    port: int
+    ipc_port: int
+    http_port: int
+
+    role = DATANODE
+    stops_last = False
+
+    @property
+    def listen(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def ipc(self) -> str:
+        return f"{HOST}:{self.ipc_port}"
+
+    @property
+    def metrics(self) -> str:
+        return f"{HOST}:{self.http_port}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {"port": self.port, "ipc_port": self.ipc_port, "http_port": self.http_port}
+
+    def words(self) -> list[str]:
+        words = [DATANODE, "--namenode", self.namenode, "--listen", self.listen]
+        return [*words, "--ipc-listen", self.ipc, "--http-listen", self.metrics]
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "id": None,
+            "role": self.role,
+            "listen": self.listen,
+            "ipc": self.ipc,
+            "http": self.metrics,
+            "metrics": self.metrics,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    log: tuple[NodePlan, ...]
+    """Dedicated controllers first."""
+    namenode: NameNodePlan | None
+    datanodes: tuple[DataNodePlan, ...]
+
+    @property
+    def nodes(self) -> list[Plan]:
+        """In the order in which they are started: DataNodes look for a NameNode at once."""
+        namenodes = [self.namenode] if self.namenode is not None else []
+        return [*self.log, *namenodes, *self.datanodes]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(plan.listen for plan in self.log if plan.is_broker)
+
+    @property
+    def controllers(self) -> str:
+        """What `--bootstrap-controller` takes."""
+        return ",".join(plan.controller_listen for plan in self.log if plan.is_controller)
+
+    def remembered_ports(self) -> dict[str, dict[str, int]]:
+        return {plan.name: plan.ports for plan in self.nodes}
+
+
+def plan_cluster(
     brokers: int,
     controllers: int,
+    datanodes: int,
     base_port: int | None,
     remembered: Mapping[str, Any],
     source: random.Random,
-) -> list[NodePlan]:
-    """The nodes of a cluster, dedicated controllers first: the order in which they are started.
-
-    Raises if a port that was asked for is taken.
-    """
+) -> ClusterPlan:
+    """The nodes of a cluster. Raises if a port that was asked for is taken."""
     if not 1 <= brokers <= NODES_MAX:
         raise UsageError(f"a cluster has 1 to {NODES_MAX} brokers: --brokers 1")
     if not 0 <= controllers <= NODES_MAX:
         raise UsageError(f"a cluster has 0 to {NODES_MAX} controllers of their own")
-    ports = _Ports(base_port, remembered, source)
+    if not 0 <= datanodes <= DATANODES_MAX:
+        raise UsageError(
+            f"a cluster has 0 to {DATANODES_MAX} DataNodes; with --datanodes 0 no file system"
+        )
+    ports = Ports(base_port, remembered, source)
     combined = 0 if controllers else min(COMBINED_MAX, brokers)
-    plans = [_plan_controller(index, ports) for index in range(controllers)]
-    plans += [_plan_broker(index, ports, combined=index < combined) for index in range(brokers)]
-    return plans
+    log = [_plan_controller(index, ports) for index in range(controllers)]
+    log += [_plan_broker(index, ports, combined=index < combined) for index in range(brokers)]
+    if not datanodes:
+        return ClusterPlan(tuple(log), None, ())
+    namenode = _plan_namenode(ports)
+    nodes = tuple(_plan_datanode(index, ports, namenode) for index in range(datanodes))
+    return ClusterPlan(tuple(log), namenode, nodes)
 
 
-def _plan_controller(index: int, ports: "_Ports") -> NodePlan:
-    name = f"controller-{index + 1}"
-    controller_port, metrics_port = ports.of(
-        name,
-        [
-            ("controller_port", CONTROLLER_PORT_STEP + index),
-            ("metrics_port", CONTROLLER_METRICS_PORT_STEP + index),
-        ],
+def plan_of(options: Options, remembered: dict[str, Any]) -> ClusterPlan:
+    return plan_cluster(
+        options.brokers,
+        options.controllers,
+        options.datanodes,
+        options.base_port,
+        remembered,
+        random.Random(),
     )
-    node_id = CONTROLLER_ID_BASE + index + 1
-    return NodePlan(name, node_id, CONTROLLER, 0, controller_port, metrics_port)
 
 
-def _plan_broker(index: int, ports: "_Ports", *, combined: bool) -> NodePlan:
+def _plan_controller(index: int, ports: Ports) -> NodePlan:
+    name = f"controller-{index + 1}"
+    got = ports.of(
+        name,
+        {
+            "controller_port": CONTROLLER_PORT_STEP + index,
+            "metrics_port": CONTROLLER_METRICS_PORT_STEP + index,
+        },
+    )
+    return NodePlan(name, CONTROLLER_ID_BASE + index + 1, CONTROLLER, port=0, **got)
+
+
+def _plan_broker(index: int, ports: Ports, *, combined: bool) -> NodePlan:
     name = f"broker-{index + 1}"
-    wanted = [("port", index), ("metrics_port", METRICS_PORT_STEP + index)]
-    if not combined:
-        port, metrics_port = ports.of(name, wanted)
-        return NodePlan(name, index + 1, BROKER, port, 0, metrics_port)
-    wanted.append(("controller_port", CONTROLLER_PORT_STEP + index))
-    port, metrics_port, controller_port = ports.of(name, wanted)
-    return NodePlan(name, index + 1, COMBINED, port, controller_port, metrics_port)
+    wanted = {"port": index, "metrics_port": METRICS_PORT_STEP + index}
+    if combined:
+        wanted["controller_port"] = CONTROLLER_PORT_STEP + index
+    got = {"controller_port": 0, **ports.of(name, wanted)}
+    return NodePlan(name, index + 1, COMBINED if combined else BROKER, **got)
+
+
+def _plan_namenode(ports: Ports) -> NameNodePlan:
+    name = f"{NAMENODE}-1"
+    wanted = {"port": NAMENODE_PORT_STEP, "http_port": NAMENODE_HTTP_PORT_STEP}
+    return NameNodePlan(name, **ports.of(name, wanted))
+
+
+def _plan_datanode(index: int, ports: Ports, namenode: NameNodePlan) -> DataNodePlan:
+    name = f"{DATANODE}-{index + 1}"
+    first = DATANODE_PORT_STEP + DATANODE_PORTS * index
+    wanted = {"port": first, "ipc_port": first + 1, "http_port": first + 2}
+    return DataNodePlan(name, namenode.listen, **ports.of(name, wanted))
 
 
 def replication_defaults(brokers: int) -> dict[str, str]:
@@ -135,73 +345,6 @@ def replication_defaults(brokers: int) -> dict[str, str]:
     }
 
 
-def remembered_ports(plans: list[NodePlan]) -> dict[str, dict[str, int]]:
-    return {
-        plan.name: {
-            kind: port
-            for kind, port in (
-                ("port", plan.port),
-                ("controller_port", plan.controller_port),
-                ("metrics_port", plan.metrics_port),
-            )
-            if port
-        }
-        for plan in plans
-    }
-
-
-class _Ports:
-    """Ports of one cluster; none is given twice."""
-
-    def __init__(
-        self, base_port: int | None, remembered: Mapping[str, Any], source: random.Random
-    ) -> None:
-        self._base_port = base_port
-        self._remembered = remembered
-        self._source = source
-        self._taken: set[int] = set()
-
-    def of(self, name: str, wanted: _Wanted) -> list[int]:
-        known = self._remembered.get(name)
-        known = known if isinstance(known, dict) else {}
-        ports = []
-        for kind, step in wanted:
-            if self._base_port is not None:
-                port = _asked(name, self._base_port + step)
-            else:
-                port = _kept_or_free(known.get(kind), self._taken, self._source)
-            self._taken.add(port)
-            ports.append(port)
-        return ports
-
-
-def _asked(name: str, port: int) -> int:
-    if not 1 <= port <= 65_535:
-        raise UsageError(f"--ports leads to port {port} for {name}: ports go from 1 to 65535")
-    if not is_free(port):
-        raise HeadraceError(
-            f"port {port} for {name} is in use by another process: "
-            "choose another --ports BASE, or leave it out for free ports"
-        )
-    return port
-
-
-def _kept_or_free(known: object, taken: set[int], source: random.Random) -> int:
-    if isinstance(known, int) and known not in taken and is_free(known):
-        return known
-    for _ in range(1_000):
-        port = source.randint(FREE_PORT_MIN, FREE_PORT_MAX)
-        if port not in taken and is_free(port):
-            return port
-    raise HeadraceError(f"no free port between {FREE_PORT_MIN} and {FREE_PORT_MAX}")
-
-
-def is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: the last connections of a stopped node must not count as its port.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+def file_defaults(datanodes: int) -> dict[str, str]:
+    """New files have as many replicas as there are DataNodes, three at most."""
+    return {"dfs.replication": str(min(REPLICAS_MAX, datanodes))} if datanodes else {}

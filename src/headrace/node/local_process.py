@@ -1,4 +1,4 @@
-"""One node as a child process: start, signals, and whether it answers.
+"""One node as a child process: start and signals.
 
 Owns: the process, its log file and its state. Must not know: why it is started or stopped.
 
@@ -16,20 +16,9 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from headrace.client.connection import Connection
-from headrace.client.errors import ClientError
-from headrace.node.local_plan import HOST, NodePlan
-from headrace.wire.kafka.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from headrace.wire.kafka.messages.metadata import MetadataRequest, MetadataResponse
-
-CONTROLLERS = 2
-"""DescribeCluster's type of endpoint."""
+from headrace.node.local_plan import Plan
 
 STOP_TIMEOUT_S = 10.0
-ANSWER_TIMEOUT_MS = 1_000
 LOG_TAIL_BYTES = 4_000
 LOG_BYTES_MAX = 64 * 1024 * 1024
 """A log above this is put aside at the node's next start, over the one put aside before."""
@@ -42,7 +31,7 @@ class State(Enum):
 
 
 class NodeProcess:
-    def __init__(self, plan: NodePlan, data: Path, log: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, data: Path, log: Path, settings: Mapping[str, str]) -> None:
         self.plan = plan
         self.log = log
         self.state = State.STOPPED
@@ -57,13 +46,8 @@ class NodeProcess:
         return None if self._process is None else self._process.pid
 
     def command(self) -> list[str]:
-        plan = self.plan
-        command = [sys.executable, "-P", "-m", "headrace"]
-        command.append("broker" if plan.is_broker else "controller")
-        command += ["--data", str(self._data), "--node-id", str(plan.node_id)]
-        command += ["--listen", plan.listen, "--metrics-listen", plan.metrics]
-        if plan.is_broker and plan.is_controller:
-            command += ["--controller-listen", plan.controller_listen]
+        command = [sys.executable, "-P", "-m", "headrace", *self.plan.words()]
+        command += ["--data", str(self._data)]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
         return command
@@ -122,26 +106,6 @@ class NodeProcess:
     def _signal(self, number: int) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
-
-
-def answers(
-    port: int, node_id: int, timeout_ms: int = ANSWER_TIMEOUT_MS, *, is_broker: bool = True
-) -> bool:
-    """A broker answers Metadata with itself among the brokers, a controller knows who leads."""
-    try:
-        connection = Connection(HOST, port, client_id="headrace-up", timeout_ms=timeout_ms)
-    except ClientError:
-        return False
-    try:
-        if is_broker:
-            response = connection.call(MetadataRequest(topics=[]), MetadataResponse)
-            return any(broker.node_id == node_id for broker in response.brokers)
-        asked = DescribeClusterRequest(endpoint_type=CONTROLLERS)
-        return connection.call(asked, DescribeClusterResponse).controller_id >= 0
-    except ClientError:
-        return False
-    finally:
-        connection.close()
 
 
 def stop_leftovers(pids: dict[str, object], directory: Path) -> list[int]:

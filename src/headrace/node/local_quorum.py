@@ -1,34 +1,32 @@
-"""The quorum of a local cluster: formed once, found again, grown.
+"""The quorum of a local cluster: found again, or formed once, or grown.
 
-Owns: which controllers are formatted as the first voters, and what every node is told of them.
-Must not know: processes.
+Owns: what every node is told of the quorum. Must not know: processes, how a directory is formatted
+(`local_formatting`, imported only when there is something to format: a start is measured).
 
-The first `up` formats all controllers with the same list of voters (`formatting`). A directory
-that has a quorum already keeps it: controllers that are new join it as observers and ask to vote.
+A node that is alone formats itself, as any node does on an empty directory. The first `up` of
+several formats all controllers with the same list of voters. A directory that has a quorum already
+keeps it: controllers that are new join it as observers and ask to vote.
 """
 
-import contextlib
-import random
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from headrace.base.broker_config import BrokerConfig
-from headrace.base.errors import HeadraceError, StorageError, UsageError
-from headrace.base.ids import uuid_bytes
-from headrace.log import checkpoints
+from headrace.base.config_sources import read_properties
+from headrace.base.errors import HeadraceError, UsageError
 from headrace.node.configuration import CONTROLLER_LISTENER, data_settings
-from headrace.node.formatting import NO_VOTERS, format_node, new_id_text
 from headrace.node.local_files import Layout
-from headrace.node.local_plan import HOST, NodePlan
-from headrace.quorum.election_state import ReplicaKey
-from headrace.quorum.voters import Endpoint, Voter, VoterSet
-from headrace.runtime.disk import DiskStorage
+from headrace.node.local_plan import NodePlan
+from headrace.node.local_ports import HOST
+
+META_PROPERTIES = "meta.properties"
 
 
 @dataclass(frozen=True, slots=True)
 class LocalQuorum:
-    cluster_id: str
+    cluster_id: str | None
+    """None while the only node has still to make it up."""
     bootstrap_servers: str
     joining: frozenset[str]
     """Names of controllers that did not form the quorum."""
@@ -37,26 +35,23 @@ class LocalQuorum:
         """What the node is told beside its addresses."""
         settings = {
             "process.roles": plan.role,
-            "cluster.id": self.cluster_id,
             "controller.quorum.bootstrap.servers": self.bootstrap_servers,
         }
+        if self.cluster_id is not None:
+            settings["cluster.id"] = self.cluster_id
         if plan.name in self.joining:
             settings["controller.quorum.auto.join.enable"] = "true"
         return settings
 
 
-def form_quorum(layout: Layout, plans: list[NodePlan], settings: Mapping[str, str]) -> LocalQuorum:
+def form_quorum(
+    layout: Layout, plans: Sequence[NodePlan], settings: Mapping[str, str]
+) -> LocalQuorum:
     """Format what is new; the quorum as every node is to be told of it."""
-    storage = DiskStorage()
-    source = random.SystemRandom()
     controllers = [plan for plan in plans if plan.is_controller]
     servers = ",".join(plan.controller_listen for plan in controllers)
-    found = {}
-    for plan in plans:
-        with _told_of(plan):
-            found[plan.name] = _cluster_id_of(storage, layout, plan, settings)
+    found = {plan.name: _cluster_id_of(layout, plan, settings) for plan in plans}
     known = next(filter(None, found.values()), None)
-    cluster_id = known or settings.get("cluster.id") or new_id_text(source)
     is_new = all(found[plan.name] is None for plan in controllers)
     if is_new and known is not None:
         raise UsageError(
@@ -64,46 +59,26 @@ def form_quorum(layout: Layout, plans: list[NodePlan], settings: Mapping[str, st
             f"{', '.join(plan.name for plan in controllers)}: start it with the --brokers and "
             "--controllers that it was made with, or take another directory"
         )
-    voters = _new_voters(controllers, source) if is_new else NO_VOTERS
-    quorum = LocalQuorum(
+    joining = frozenset(p.name for p in controllers if not is_new and found[p.name] is None)
+    unformatted = [plan for plan in plans if found[plan.name] is None]
+    if not unformatted or len(plans) == 1:
+        return LocalQuorum(known, servers, joining)
+    from headrace.node.local_formatting import format_nodes, new_cluster_id
+
+    cluster_id = known or settings.get("cluster.id") or new_cluster_id()
+    quorum = LocalQuorum(cluster_id, servers, joining)
+    format_nodes(
+        [
+            (plan.name, node_config(layout, plan, {**quorum.settings_of(plan), **settings}))
+            for plan in unformatted
+        ],
         cluster_id,
-        servers,
-        frozenset(p.name for p in controllers if not is_new and found[p.name] is None),
+        controllers if is_new else [],
     )
-    for plan in plans:
-        if found[plan.name] is None:
-            with _told_of(plan):
-                format_node(
-                    storage,
-                    _config(layout, plan, {**quorum.settings_of(plan), **settings}),
-                    source,
-                    time.time_ns() // 1_000_000,
-                    cluster_id=cluster_id,
-                    voters=voters,
-                )
     return quorum
 
 
-@contextlib.contextmanager
-def _told_of(plan: NodePlan) -> Iterator[None]:
-    """A disk that refuses is told with the name of the node."""
-    try:
-        yield
-    except StorageError as error:
-        raise HeadraceError(f"{plan.name} can't be formatted: {error}") from error
-
-
-def _new_voters(controllers: list[NodePlan], source: random.Random) -> VoterSet:
-    return VoterSet(
-        Voter(
-            ReplicaKey(plan.node_id, uuid_bytes(new_id_text(source))),
-            (Endpoint(CONTROLLER_LISTENER, HOST, plan.controller_port),),
-        )
-        for plan in controllers
-    )
-
-
-def _config(layout: Layout, plan: NodePlan, settings: Mapping[str, str]) -> BrokerConfig:
+def node_config(layout: Layout, plan: NodePlan, settings: Mapping[str, str]) -> BrokerConfig:
     listeners = []
     if plan.is_broker:
         listeners.append(f"PLAINTEXT://{plan.listen}")
@@ -114,16 +89,19 @@ def _config(layout: Layout, plan: NodePlan, settings: Mapping[str, str]) -> Brok
     return BrokerConfig.of(flags)
 
 
-def _cluster_id_of(
-    storage: DiskStorage, layout: Layout, plan: NodePlan, settings: Mapping[str, str]
-) -> str | None:
+def _cluster_id_of(layout: Layout, plan: NodePlan, settings: Mapping[str, str]) -> str | None:
     """None where the node has never been."""
     placeholder = {
         "process.roles": plan.role,
         "controller.quorum.bootstrap.servers": f"{HOST}:1",
         **settings,
     }
-    directory = _config(layout, plan, placeholder).metadata_log_dir
-    path = f"{directory}/{checkpoints.META_PROPERTIES}"
-    properties = checkpoints.read_meta_properties(storage, path)
-    return None if properties is None else properties.get("cluster.id")
+    directory = node_config(layout, plan, placeholder).metadata_log_dir
+    assert directory is not None
+    try:
+        text = (Path(directory) / META_PROPERTIES).read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise HeadraceError(f"{plan.name} can't be formatted: {error}") from error
+    return read_properties(text).get("cluster.id")

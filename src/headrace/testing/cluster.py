@@ -17,29 +17,21 @@ Invariants:
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headrace.base.errors import HeadraceError
-
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 10.0
-POLL_INTERVAL_S = 0.01
-LOG_TAIL_LINES = 40
+from headrace.testing.child import START_TIMEOUT_S, STOP_TIMEOUT_S, Child, ProcessError, as_text
 
 
-class BrokerProcessError(HeadraceError):
+class BrokerProcessError(ProcessError):
     """The broker process did not start, did not stop, or died; the message ends with its log."""
 
 
@@ -58,13 +50,13 @@ class LocalBroker:
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="headrace-") if data is None else None
         self.data = Path(data if data is not None else os.path.join(str(self._temporary), "data"))
-        self.log_path = self.data.with_name(self.data.name + ".log")
-        self.settings = {key: _as_text(value) for key, value in (settings or {}).items()}
+        self._child = Child("broker", self.data, BrokerProcessError)
+        self.log_path = self._child.log_path
+        self.settings = {key: as_text(value) for key, value in (settings or {}).items()}
         self._listen = listen
         self._arguments = list(arguments)
         self._environment = dict(environment or {})
         self._start_timeout_s = start_timeout_s
-        self._process: subprocess.Popen[bytes] | None = None
         self._where: dict[str, Any] = {}
 
     # Where it is
@@ -87,56 +79,28 @@ class LocalBroker:
 
     @property
     def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._child.is_alive
 
     # Its life
 
     def start(self) -> "LocalBroker":
         """Start the process and return once it answers."""
-        process = self.launch()
-        self._where = self._await_announcement(process)
+        self.launch()
+        self._where = self._child.await_announcement(self._start_timeout_s)
         self._listen = str(self._where["listen"])
         return self
 
     def launch(self) -> "subprocess.Popen[bytes]":
         """Start the process and return at once: for those who want to kill it while it starts."""
-        if self.is_alive:
-            raise BrokerProcessError("the broker already runs; stop it or kill it first")
-        self.data.mkdir(parents=True, exist_ok=True)
-        self._announcement().unlink(missing_ok=True)
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **self._environment},
-                # Ctrl-C in a test run is the test's to handle: it stops the broker in order.
-                start_new_session=True,
-            )
-        return self._process
+        return self._child.launch(self._command(), self._environment)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM and wait; raises unless the broker exits with 0 in time. No-op when stopped."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            status = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise self._error(f"the broker did not stop within {timeout_s} s of SIGTERM") from None
-        if status != 0:
-            raise self._error(f"the broker exited with {status} after SIGTERM, not with 0")
+        self._child.stop(timeout_s)
 
     def kill(self) -> None:
         """SIGKILL: no goodbye, no checkpoint. No-op when stopped."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+        self._child.kill()
 
     def restart(self) -> "LocalBroker":
         """Stop in order, start on the same data and port."""
@@ -160,9 +124,7 @@ class LocalBroker:
         return self._get("/health", timeout_s)
 
     def log_text(self) -> str:
-        with contextlib.suppress(FileNotFoundError):
-            return self.log_path.read_text(errors="replace")
-        return ""
+        return self._child.log_text()
 
     def __enter__(self) -> "LocalBroker":
         try:
@@ -187,27 +149,10 @@ class LocalBroker:
             self._remove_temporary()
 
     def _command(self) -> list[str]:
-        # -P: a module beside the user's tests must not stand in for one of the library's.
-        command = [sys.executable, "-P", "-m", "headrace", "broker", "--data", str(self.data)]
-        command += ["--listen", self._listen]
+        words = ["--listen", self._listen]
         for key, value in self.settings.items():
-            command += ["--set", f"{key}={value}"]
-        return command + self._arguments
-
-    def _announcement(self) -> Path:
-        return self.data / "broker.json"
-
-    def _await_announcement(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-        deadline = time.monotonic() + self._start_timeout_s
-        while time.monotonic() < deadline:
-            if process.poll() is not None:
-                raise self._error(f"the broker exited with {process.returncode} before it answered")
-            with contextlib.suppress(FileNotFoundError):
-                where: dict[str, Any] = json.loads(self._announcement().read_text())
-                return where
-            time.sleep(POLL_INTERVAL_S)
-        self.kill()
-        raise self._error(f"the broker did not answer within {self._start_timeout_s} s")
+            words += ["--set", f"{key}={value}"]
+        return words + self._arguments
 
     def _running(self) -> dict[str, Any]:
         if not self._where:
@@ -218,10 +163,6 @@ class LocalBroker:
         url = f"http://{self._running()['metrics']}{path}"
         with urllib.request.urlopen(url, timeout=timeout_s) as response:
             return str(response.read().decode())
-
-    def _error(self, what: str) -> BrokerProcessError:
-        tail = self.log_text().splitlines()[-LOG_TAIL_LINES:]
-        return BrokerProcessError("\n".join([what, f"last lines of {self.log_path}:", *tail]))
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
@@ -244,7 +185,3 @@ def _samples(text: str) -> Iterator[tuple[str, float]]:
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host, int(port)
-
-
-def _as_text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

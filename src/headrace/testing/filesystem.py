@@ -17,9 +17,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -28,28 +25,37 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headrace.base.errors import HeadraceError
+from headrace.testing.child import (
+    POLL_INTERVAL_S,
+    START_TIMEOUT_S,
+    STOP_TIMEOUT_S,
+    Child,
+    ProcessError,
+    as_text,
+)
 
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 10.0
-POLL_INTERVAL_S = 0.02
-LOG_TAIL_LINES = 40
-
-
-class ProcessError(HeadraceError):
-    """A process did not start, did not stop, or died; the message ends with its log."""
+__all__ = ["LocalFileSystem", "LocalProcess", "ProcessError"]
 
 
 class LocalProcess:
     """One child: `headrace ROLE --data DIR …`, announced in `DIR/ROLE.json`."""
 
     def __init__(self, role: str, data: Path, arguments: Callable[[], list[str]]) -> None:
-        self.role = role
-        self.data = data
-        self.log_path = data.with_name(data.name + ".log")
         self.where: dict[str, Any] = {}
         self._arguments = arguments
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = Child(role, data)
+
+    @property
+    def role(self) -> str:
+        return self._child.role
+
+    @property
+    def data(self) -> Path:
+        return self._child.data
+
+    @property
+    def log_path(self) -> Path:
+        return self._child.log_path
 
     @property
     def pid(self) -> int:
@@ -57,7 +63,7 @@ class LocalProcess:
 
     @property
     def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._child.is_alive
 
     def start(self) -> "LocalProcess":
         self.launch()
@@ -66,62 +72,24 @@ class LocalProcess:
 
     def launch(self) -> None:
         """Start the process and return at once."""
-        self.data.mkdir(parents=True, exist_ok=True)
-        (self.data / f"{self.role}.json").unlink(missing_ok=True)
-        command = [sys.executable, "-P", "-m", "headrace", self.role, "--data", str(self.data)]
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, *self._arguments()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self._child.launch(self._arguments())
 
     def await_announcement(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise self.error(f"exited with {self._process.returncode} before it served")
-            with contextlib.suppress(FileNotFoundError):
-                self.where = json.loads((self.data / f"{self.role}.json").read_text())
-                return
-            time.sleep(POLL_INTERVAL_S)
-        self.kill()
-        raise self.error(f"did not serve within {timeout_s} s")
+        self.where = self._child.await_announcement(timeout_s)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM and wait; raises unless it exits with 0 in time. No-op when stopped."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            status = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise self.error(f"did not stop within {timeout_s} s of SIGTERM") from None
-        if status != 0:
-            raise self.error(f"exited with {status} after SIGTERM, not with 0")
+        self._child.stop(timeout_s)
 
     def kill(self) -> None:
         """SIGKILL: no goodbye. No-op when stopped."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+        self._child.kill()
 
     def log_text(self) -> str:
-        with contextlib.suppress(FileNotFoundError):
-            return self.log_path.read_text(errors="replace")
-        return ""
+        return self._child.log_text()
 
     def error(self, what: str) -> ProcessError:
-        tail = self.log_text().splitlines()[-LOG_TAIL_LINES:]
-        lines = [f"the {self.role} {what}", f"last lines of {self.log_path}:", *tail]
-        return ProcessError("\n".join(lines))
+        return self._child.error(what)
 
 
 class LocalFileSystem:
@@ -136,7 +104,7 @@ class LocalFileSystem:
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="headrace-") if data is None else None
         self.data = Path(data if data is not None else str(self._temporary))
-        self.settings = {key: _as_text(value) for key, value in (settings or {}).items()}
+        self.settings = {key: as_text(value) for key, value in (settings or {}).items()}
         self.settings.setdefault("dfs.replication", str(max(1, min(3, datanodes))))
         self.settings.setdefault("dfs.heartbeat.interval", "1")
         self.namenode = LocalProcess("namenode", self.data / "namenode", self._namenode_arguments)
@@ -253,7 +221,3 @@ class LocalFileSystem:
         return [
             word for key, value in self.settings.items() for word in ("--set", f"{key}={value}")
         ]
-
-
-def _as_text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

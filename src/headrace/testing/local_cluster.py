@@ -6,6 +6,11 @@
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
         cluster.kill("controller-1")
 
+    with LocalCluster(brokers=1, datanodes=3) as cluster:
+        client = hdfs_native.Client(cluster.fs)
+
+Without DataNodes, which is the default here, there is no file system: a test pays for what it uses.
+
 Owns: the supervisor's process and the directory (a temporary one unless given). Must not know: how
 nodes work inside; everything is learnt from the command line and from `cluster.json`.
 
@@ -28,6 +33,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.base.errors import HeadraceError
+from headrace.testing.child import as_text
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
@@ -45,6 +51,7 @@ class LocalCluster:
         *,
         brokers: int = 3,
         controllers: int = 0,
+        datanodes: int = 0,
         data: str | os.PathLike[str] | None = None,
         settings: Mapping[str, str | int | bool] | None = None,
         restart: bool = False,
@@ -52,9 +59,9 @@ class LocalCluster:
         self._temporary = tempfile.mkdtemp(prefix="headrace-") if data is None else None
         self.data = Path(data if data is not None else os.path.join(str(self._temporary), "data"))
         self._words = ["--brokers", str(brokers), "--controllers", str(controllers)]
+        self._words += ["--datanodes", str(datanodes)]
         for key, value in (settings or {}).items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            self._words += ["--set", f"{key}={text}"]
+            self._words += ["--set", f"{key}={as_text(value)}"]
         if not restart:
             self._words.append("--no-restart")
 
@@ -100,12 +107,33 @@ class LocalCluster:
         """For `--bootstrap-controller`."""
         return str(self.described["controllers"])
 
+    @property
+    def fs(self) -> str:
+        """The file system's URL, `hdfs://host:port`."""
+        return self._file_system("fs")
+
+    @property
+    def web(self) -> str:
+        """The NameNode's pages and WebHDFS, `http://host:port`."""
+        return self._file_system("web")
+
+    @property
+    def configuration(self) -> Path:
+        """For HADOOP_CONF_DIR, and Kafka's `client.properties`."""
+        return self.data / "conf"
+
+    def _file_system(self, key: str) -> str:
+        found = self.described[key]
+        if found is None:
+            raise ClusterProcessError("this cluster has no file system: LocalCluster(datanodes=3)")
+        return str(found)
+
     def node(self, name: str) -> dict[str, Any]:
         nodes: list[dict[str, Any]] = self.described["nodes"]
         return next(node for node in nodes if node["name"] == name)
 
     def names(self, role: str) -> list[str]:
-        """Nodes that have this role, `broker` or `controller`."""
+        """Nodes that have this role: `broker`, `controller`, `namenode` or `datanode`."""
         return [n["name"] for n in self.described["nodes"] if role in n["role"].split(",")]
 
     def name_of(self, node_id: int) -> str:

@@ -120,6 +120,10 @@ def test_a_key_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "HEADRACE_LOG_RETENTION_HOURS" in said
     assert run(["config", "list", "log.retention", "--json"]) == 0
     assert '"key": "log.retention.ms"' in capsys.readouterr().out
+    assert run(["config", "list", "dfs.namenode.http-address"]) == 0
+    said = capsys.readouterr().out
+    assert "hdfs default: 0.0.0.0:9870" in said
+    assert "HEADRACE_DFS_NAMENODE_HTTP_ADDRESS" in said
 
 
 def test_the_broker_does_not_pay_for_the_commands() -> None:
