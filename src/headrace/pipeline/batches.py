@@ -93,6 +93,19 @@ class Batches:
                 if COMMIT in kinds and number >= max(first, folded):
                     yield Batch(self.plan(number), self.manifest(number), self.commit(number))
 
+    def recent(self, count: int) -> list[Batch]:
+        """The last committed batches that are not folded, oldest first."""
+        found: list[Batch] = []
+        for segment in reversed(self._segments()):
+            for number, kinds in sorted(self._kinds_in(segment).items(), reverse=True):
+                if COMMIT in kinds and len(found) < count:
+                    found.append(
+                        Batch(self.plan(number), self.manifest(number), self.commit(number))
+                    )
+            if len(found) >= count:
+                break
+        return found[::-1]
+
     # -- writing -----------------------------------------------------------------------------
 
     def write_plan(self, plan: Plan, check: Callable[[], None]) -> bool:
