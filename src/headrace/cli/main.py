@@ -44,6 +44,7 @@ GROUPS: dict[str, str] = {
     "consume": "consume",
     "group": "group",
     "fs": "fs",
+    "pipeline": "pipeline",
     "config": "config",
     "log": "log",
 }

@@ -32,6 +32,8 @@ READ_COMMITTED = 1
 NAMED_TOPICS_VERSION_MAX = 12
 """From version 13 on topics are named by id."""
 
+BUFFER_STEP_BYTES = 2 * 1024 * 1024
+
 _SIZE = Struct(">i")
 
 
@@ -73,9 +75,14 @@ class ReceiveBuffer:
         self._memory = bytearray()
         self.reserve(size)
 
+    @property
+    def size(self) -> int:
+        return len(self._memory)
+
     def reserve(self, size: int) -> None:
         if size > len(self._memory):
-            self._memory = bytearray(size)
+            # In steps, so that responses that grow by little do not each take new memory.
+            self._memory = bytearray(-(-size // BUFFER_STEP_BYTES) * BUFFER_STEP_BYTES)
 
     def view(self, size: int) -> memoryview:
         return memoryview(self._memory)[:size]

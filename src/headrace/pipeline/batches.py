@@ -18,7 +18,7 @@ from typing import Any
 from headrace.pipeline import plan as plans
 from headrace.pipeline.layout import Rooms, parse_record
 from headrace.pipeline.plan import COMMIT, MANIFEST, PLAN, Commit, Manifest, Plan, Step
-from headrace.pipeline.target_files import AlreadyThere, Missing, TargetFiles, write_whole
+from headrace.pipeline.target_files import TargetFiles, write_whole
 
 SEGMENTS_KEPT = 2
 """So many segments stay as they are: the present one and the one before."""
@@ -93,6 +93,19 @@ class Batches:
                 if COMMIT in kinds and number >= max(first, folded):
                     yield Batch(self.plan(number), self.manifest(number), self.commit(number))
 
+    def recent(self, count: int) -> list[Batch]:
+        """The last committed batches that are not folded, oldest first."""
+        found: list[Batch] = []
+        for segment in reversed(self._segments()):
+            for number, kinds in sorted(self._kinds_in(segment).items(), reverse=True):
+                if COMMIT in kinds and len(found) < count:
+                    found.append(
+                        Batch(self.plan(number), self.manifest(number), self.commit(number))
+                    )
+            if len(found) >= count:
+                break
+        return found[::-1]
+
     # -- writing -----------------------------------------------------------------------------
 
     def write_plan(self, plan: Plan, check: Callable[[], None]) -> bool:
@@ -111,17 +124,7 @@ class Batches:
         """False: another wrote it before."""
         self._aside_count += 1
         aside = f"{self._rooms.aside}/{number:012}.{kind}-{self._nonce}-{self._aside_count}"
-        path = self._rooms.record_of(number, kind)
-        try:
-            write_whole(self._files, aside, path, data)
-        except (AlreadyThere, Missing):
-            # The answer to a rename may be lost and its repetition be refused: look who wrote it.
-            if not self._files.exists(path):
-                raise
-            is_ours = self._files.read(path) == data
-            self._files.delete(aside)
-            return is_ours
-        return True
+        return write_whole(self._files, aside, self._rooms.record_of(number, kind), data)
 
     def fold(self) -> int:
         """Fold segments that are complete and old. Returns how many."""

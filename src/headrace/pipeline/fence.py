@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.base.errors import HeadraceError
 from headrace.pipeline.layout import Rooms
-from headrace.pipeline.target_files import AlreadyThere, Missing, TargetFiles, write_whole
+from headrace.pipeline.target_files import Missing, TargetFiles, write_whole
 
 CLAIMS_KEPT = 3
 _ATTEMPTS = 100
@@ -47,9 +47,7 @@ class Fence:
         for _ in range(_ATTEMPTS):
             epochs = self._epochs()
             self.epoch = max(epochs, default=0) + 1
-            try:
-                self._write_claim()
-            except AlreadyThere:
+            if not self._write_claim():
                 continue
             for old in sorted(epochs)[:-CLAIMS_KEPT]:
                 self._files.delete(self._path(old))
@@ -66,16 +64,17 @@ class Fence:
                 "this one stops"
             )
 
-    def _write_claim(self) -> None:
+    def _write_claim(self) -> bool:
         self._files.mkdirs(self._rooms.drivers)
         content = {
             "epoch": self.epoch,
             "host": self._driver.host,
             "pid": self._driver.pid,
+            "nonce": self._driver.nonce,
             "started_ms": self._driver.started_ms,
         }
         aside = f"{self._rooms.aside}/driver-{self.epoch}-{self._driver.nonce}"
-        write_whole(self._files, aside, self._path(self.epoch), json.dumps(content).encode())
+        return write_whole(self._files, aside, self._path(self.epoch), json.dumps(content).encode())
 
     def _who(self, epoch: int) -> str:
         try:

@@ -22,9 +22,9 @@ from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.target_files import HdfsFiles, TargetFiles
 
 OPEN_FILES_MAX = 24
-BATCH_ROWS = 65_536
+BATCH_ROWS = 64 * 1024
 HOUR_US = 3_600_000_000
-HOUR_MAX = 70_389_503
+HOUR_MAX = 70_389_527
 """The year 9999 ends: later times are no times."""
 
 Checksum = Callable[[pa.RecordBatch, int], int]

@@ -3,6 +3,7 @@
 Owns: the opening of log and files for it. Must not know: what is compared or computed.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,8 +12,10 @@ import pyarrow as pa
 from headrace.pipeline import preflight
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.log_client import LogClient
+from headrace.pipeline.plan import TopicPartition
 from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.settings import Settings
+from headrace.pipeline.status import Status, status_of
 from headrace.pipeline.target_files import HdfsFiles
 from headrace.pipeline.verify import Report, Verifier
 
@@ -41,3 +44,24 @@ def verify(settings: Settings) -> Report:
 
         verifier = Verifier(files, batches, settings.rooms, read_log, log.earliest, checksum)
         return verifier.verify()
+
+
+def status(settings: Settings) -> Status:
+    with opened(settings) as (_, batches, log):
+        return status_of(
+            settings.name,
+            batches,
+            log.latest,
+            lambda where, start, end: oldest_ms(settings, where, start, end),
+            int(time.time() * 1000),
+        )
+
+
+def oldest_ms(settings: Settings, where: TopicPartition, start: int, end: int) -> int | None:
+    """The timestamp of the first record from `start` on."""
+    from headrace.pipeline.log_reader import read_range
+
+    for batch in read_range(settings.log, OffsetRange(*where, start, end), batch_rows=1):
+        first = batch.column("timestamp")[0].value
+        return int(first) // 1000
+    return None

@@ -14,11 +14,13 @@ lost or older repeats nothing and skips nothing.
 """
 
 import os
+import re
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +32,15 @@ from headrace.pipeline.batches import Batches
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Driver, Fence, Fenced
 from headrace.pipeline.flush import FileSettings, FlushTask, flush_slice
+from headrace.pipeline.inspection import status
 from headrace.pipeline.log_client import LogClient
+from headrace.pipeline.metrics import PipelineMetrics
 from headrace.pipeline.plan import Plan, Positions, SliceFacts
+from headrace.pipeline.preflight import CannotStart
 from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
 from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
-from headrace.pipeline.target_files import HdfsFiles
+from headrace.pipeline.target_files import FilesError, HdfsFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,10 +49,14 @@ if TYPE_CHECKING:
 POLL_S_MAX = 1.0
 PAUSE_S_MIN = 1.0
 PAUSE_S_MAX = 60.0
+LAG_INTERVAL_S = 5.0
 _WATCH_S = 1
 
 FINAL = (Fenced, DataLost, CorruptRecords, PublicationConflict, UsageError)
 """Failures that come again: no restart helps."""
+
+_RAISED = re.compile(r"^headrace\.(?:\w+\.)*\w+: (.+)$", re.MULTILINE)
+"""The last line of a Python traceback, within what Java says."""
 
 Say = Callable[[str], None]
 
@@ -77,6 +86,8 @@ class Pipeline:
         self._batches_done = 0
         self._bytes_per_record: dict[str, float] = {}
         self._nonce = secrets.token_hex(6)
+        self._metrics = PipelineMetrics(settings.name)
+        self._lag_due_s = 0.0
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -85,6 +96,9 @@ class Pipeline:
         began_s = time.monotonic()
         topics = preflight.check(settings)
         self._say(f"pipeline {settings.name}: {', '.join(topics)} → {settings.target}")
+        if settings.metrics_port >= 0:
+            port = self._metrics.serve(settings.metrics_port)
+            self._say(f"metrics on http://127.0.0.1:{port}/metrics")
         self._open()
         if self._spark is None:
             self._say("starting Spark …")
@@ -119,6 +133,7 @@ class Pipeline:
         self._set_damaged_aside(epoch)
 
     def _close(self) -> None:
+        self._metrics.close()
         self._log.close()
         if self._owns_spark and self._spark is not None:
             self._spark.stop()
@@ -160,6 +175,7 @@ class Pipeline:
                 raise PipelineFailed(
                     f"pipeline {self.settings.name} failed {failures} times: {sentence(failure)}"
                 )
+            self._metrics.failures.inc()
             pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2 ** (failures - 1))
             self._say(f"failed: {sentence(failure)}; again in {pause_s:.0f} s")
             self._stopping.wait(pause_s)
@@ -175,6 +191,7 @@ class Pipeline:
             while not self._stopping.is_set():
                 if query.awaitTermination(_WATCH_S):
                     return None
+                self._maybe_tell_lag()
         except Exception as error:
             return self._failure or error
         finally:
@@ -245,7 +262,16 @@ class Pipeline:
             f"batch {commit.number}: {commit.records} records in {commit.files} files, "
             f"{commit.size_bytes} bytes, {commit.duration_ms} ms"
         )
+        self._metrics.on_commit(commit)
         self._on_batch(done)
+
+    def _maybe_tell_lag(self) -> None:
+        """For the metrics, now and then; what does not answer now is asked later."""
+        if self.settings.metrics_port < 0 or time.monotonic() < self._lag_due_s:
+            return
+        self._lag_due_s = time.monotonic() + LAG_INTERVAL_S
+        with suppress(ClientError, FilesError, DataLost, CannotStart):
+            self._metrics.on_lags(status(self.settings).lags)
 
     # -- staging -------------------------------------------------------------------------------
 
@@ -289,10 +315,14 @@ def _run_task(task: FlushTask) -> SliceFacts | HeadraceError:
 
 
 def sentence(error: BaseException) -> str:
-    """The first line of a failure, or of its cause in Java."""
+    """A failure in one line: what a task of Python said, if that is the cause, else the first."""
     if isinstance(error, HeadraceError):
         return str(error)
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = str(error)
+    said = _RAISED.findall(text)
+    if said:
+        return str(said[-1])
+    lines = [line for line in text.splitlines() if line.strip()]
     return lines[0].strip() if lines else type(error).__name__
 
 

@@ -6,6 +6,7 @@ to the partition's leader, and closes it when the range or the caller ends.
 """
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,27 @@ from headrace.pipeline.partition_fetch import Fetched, PartitionFetch
 from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.read_ahead import ReadAhead
 
-__all__ = ["CorruptRecords", "DataLost", "LogOptions", "OffsetRange", "checksum", "read_range"]
+__all__ = [
+    "CorruptRecords",
+    "DataLost",
+    "LogOptions",
+    "OffsetRange",
+    "checksum",
+    "read_range",
+    "warm",
+]
 
 BATCH_ROWS = 64 * 1024
+
+
+def warm() -> None:
+    """Compile what reading and checksums need, or load it: seconds on a machine's first start.
+
+    Worth its own thread or process while Java starts; who does not call it compiles when it
+    first reads.
+    """
+    for name in ("kernels", "row_kernels"):
+        import_module(f"headrace.pipeline.decode.{name}")
 
 
 def read_range(

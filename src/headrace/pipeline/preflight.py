@@ -14,7 +14,7 @@ from headrace.pipeline.target_files import FilesError, HdfsFiles, TargetFiles
 from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
-REACH_TIMEOUT_MS = 3_000
+REACH_TIMEOUT_MS = 700
 
 
 class CannotStart(HeadraceError):

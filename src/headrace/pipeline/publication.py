@@ -27,7 +27,7 @@ from headrace.pipeline.errors import DataLost
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.layout import Rooms, parse_staging
 from headrace.pipeline.plan import FileFacts, Manifest, Plan, Positions, SliceFacts, Step
-from headrace.pipeline.target_files import AlreadyThere, Missing, TargetFiles
+from headrace.pipeline.target_files import AlreadyThere, FilesError, Missing, TargetFiles
 
 Stage = Callable[[Plan], Sequence[SliceFacts]]
 """Writes all files of a plan aside and returns their facts."""
@@ -79,6 +79,14 @@ class Publication:
     def advance(self, wanted: Wanted) -> list[Done]:
         """Complete what was begun, then a batch for what is wanted beyond it."""
         self._fence.check()
+        try:
+            return self._advance(wanted)
+        except (FilesError, PublicationConflict):
+            # A driver that came later may have swept what this one staged: that is the reason then.
+            self._fence.check()
+            raise
+
+    def _advance(self, wanted: Wanted) -> list[Done]:
         done: list[Done] = []
         standing = self._batches.standing()
         if standing.step is not Step.PLAN:

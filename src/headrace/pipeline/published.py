@@ -72,7 +72,7 @@ def read_published(
     try:
         data = files.read(entry.path)
         parquet = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        facts = footer_facts(parquet.schema_arrow.metadata or parquet.metadata.metadata)
+        facts = footer_facts(parquet.metadata.metadata)
         reading.batch = int(facts.get("batch", -1))
         reading.is_raw = facts.get("content", "raw") == "raw"
         partitions, offsets = set(), []

@@ -13,7 +13,13 @@ from headrace.client.raw_fetch import ReceiveBuffer
 from headrace.pipeline.partition_fetch import CancelledFetch, Fetched, PartitionFetch
 
 BUFFERS = 2
+SPARE_BUFFERS_MAX = 4
+SPARE_BYTES_MAX = 64 * 1024 * 1024
 JOIN_TIMEOUT_S = 5.0
+
+# Buffers of readers that have ended, for the next ones: a Spark worker reads range after range,
+# and memory that was written before costs no page faults. Appending and popping are atomic.
+_spare: list[ReceiveBuffer] = []
 
 _Item = Fetched | BaseException | None
 
@@ -25,8 +31,9 @@ class ReadAhead:
         self._fetch = fetch
         self._free: queue.SimpleQueue[ReceiveBuffer | None] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        for _ in range(BUFFERS):
-            self._free.put(ReceiveBuffer(0))
+        self._buffers = [_spare.pop() if _spare else ReceiveBuffer(0) for _ in range(BUFFERS)]
+        for buffer in self._buffers:
+            self._free.put(buffer)
         self._thread = threading.Thread(target=self._run, name="headrace-fetch", daemon=True)
 
     def __enter__(self) -> "ReadAhead":
@@ -42,8 +49,12 @@ class ReadAhead:
         self._fetch.interrupt()
         self._free.put(None)
         self._thread.join(JOIN_TIMEOUT_S)
-        if not self._thread.is_alive():
-            self._fetch.close()
+        if self._thread.is_alive():
+            return  # it still writes into its buffer, and ends by its own timeout
+        self._fetch.close()
+        for buffer in self._buffers:
+            if len(_spare) < SPARE_BUFFERS_MAX and buffer.size <= SPARE_BYTES_MAX:
+                _spare.append(buffer)
 
     def __iter__(self) -> Iterator[Fetched]:
         while True:

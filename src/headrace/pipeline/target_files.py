@@ -207,16 +207,24 @@ class _HdfsWriter:
         _told(self._path, self._inner.close)
 
 
-def write_whole(files: TargetFiles, aside: str, path: str, data: bytes) -> None:
-    """A file that appears whole or not at all, and never instead of another.
+def write_whole(files: TargetFiles, aside: str, path: str, data: bytes) -> bool:
+    """A file that appears whole or not at all, and never instead of another: False then.
 
-    A create alone would leave an empty file if the writer dies in between.
+    A create alone would leave an empty file if the writer dies in between. The answer to a rename
+    may be lost and its repetition be refused: the file's bytes say whose it is.
     """
     writer = files.create(aside)
     writer.write(data)
     writer.hsync()
     writer.close()
-    files.rename(aside, path)
+    try:
+        files.rename(aside, path)
+    except (AlreadyThere, Missing):
+        if not files.exists(path):
+            raise
+        files.delete(aside)
+        return files.read(path) == data
+    return True
 
 
 def _entry(status: "hdfs_native.FileStatus") -> Entry:

@@ -287,7 +287,7 @@ def _check_extra(
     unique = np.unique(offsets)
     extra = np.setdiff1d(unique[unique >= start], in_log, assume_unique=True)
     report.unread = len(extra) + int((unique < start).sum())
-    if not report.unread:
+    if not report.unread and start <= report.start:
         return
     for each in slices:
         if each.start >= start and not ((extra >= each.start) & (extra < each.end)).any():

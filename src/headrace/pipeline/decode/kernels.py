@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from headrace.pipeline.decode.compiled import compiling
+from headrace.pipeline.decode.memory import copy_bytes
 
 # Columns of the table of sections.
 BUFFER, BEGIN, STOP, COUNT, BASE_OFFSET, LAST_DELTA, BASE_TIMESTAMP, IS_APPEND_TIME = range(8)
@@ -231,14 +232,12 @@ with compiling():
                 if source >= 0:
                     key_bits[row >> 3] |= np.uint8(1 << (row & 7))
                     target = key_ends[row]
-                    for index in range(key_ends[row + 1] - target):
-                        keys[target + index] = data[source + index]
+                    copy_bytes(keys, target, data, source, key_ends[row + 1] - target)
                 source = value_at[row]
                 if source >= 0:
                     value_bits[row >> 3] |= np.uint8(1 << (row & 7))
                     target = value_ends[row]
-                    for index in range(value_ends[row + 1] - target):
-                        values[target + index] = data[source + index]
+                    copy_bytes(values, target, data, source, value_ends[row + 1] - target)
 
     @njit(
         f"void({_BYTES}, {_BYTES}, {_TABLE}, {_I64}, {_I64}, {_I32}, {_BYTES}, {_I32}, {_BYTES},"
@@ -272,15 +271,13 @@ with compiling():
                 position = header_at[row]
                 for _ in range(header_ends[row + 1] - header_ends[row]):
                     length, position = read_varint(data, position, stop, 35)
-                    for index in range(length):
-                        names[name_bytes + index] = data[position + index]
+                    copy_bytes(names, name_bytes, data, position, length)
                     position += length
                     name_bytes += length
                     length, position = read_varint(data, position, stop, 35)
                     if length >= 0:
                         content_bits[header >> 3] |= np.uint8(1 << (header & 7))
-                        for index in range(length):
-                            contents[content_bytes + index] = data[position + index]
+                        copy_bytes(contents, content_bytes, data, position, length)
                         position += length
                         content_bytes += length
                     header += 1

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, types
 
 from headrace.pipeline.decode.compiled import compiling
+from headrace.pipeline.decode.memory import copy_bytes
 
 # Slots of `skips`: how many bits of each validity bitmap belong to rows before the first.
 KEY, VALUE, CONTENT, HEADERS = range(4)
@@ -40,8 +41,7 @@ with compiling():
     @njit(types.int64(_OUT, types.int64, _BYTES, types.int64, types.int64), cache=True, nogil=True)
     def put_bytes(out, position, data, begin, stop):
         position = put_int32(out, position, stop - begin)
-        for index in range(stop - begin):
-            out[position + index] = data[begin + index]
+        copy_bytes(out, position, data, begin, stop - begin)
         return position + stop - begin
 
     @njit(types.boolean(_BYTES, types.int64), cache=True, nogil=True)

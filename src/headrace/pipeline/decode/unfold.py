@@ -27,8 +27,9 @@ Bytes = npt.NDArray[np.uint8]
 SECTION_COLUMNS = 8
 RAW, ARENA = 0, 1
 
-PORTION_BYTES = 32 * 1024 * 1024
-"""A portion is full at so many bytes of records: one more batch may pass it."""
+PORTION_BYTES = 8 * 1024 * 1024
+"""A portion is full at so many bytes of records, and one more batch may pass it: what was just
+received or unfolded is then still in the processor's cache when it is copied."""
 PORTION_BYTES_MAX = PORTION_BYTES + 2 * DECOMPRESSED_BYTES_MAX
 
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"

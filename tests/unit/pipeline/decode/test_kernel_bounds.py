@@ -41,6 +41,15 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
+        monkeypatch.setattr(module, "copy_bytes", copy_bytes)
+
+
+def copy_bytes(
+    target: Guarded, target_at: int, source: Guarded, source_at: int, count: int
+) -> None:
+    assert count >= 0
+    for index in range(count):
+        target[target_at + index] = source[source_at + index]
 
 
 def section_of(body: bytes, count: int) -> "np.ndarray[Any, Any]":

@@ -1,0 +1,285 @@
+"""`headrace pipeline`: run, status, verify."""
+
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.cli.app import BootstrapServers, Data, Json, group
+from headrace.cli.fs_target import fs_url_of
+from headrace.cli.output import print_json, print_table, say
+from headrace.cli.target import bootstrap_of
+from headrace.pipeline.settings import Settings, duration_s, make, size_bytes
+
+commands = group("pipeline", "Flush topics into Parquet files on HDFS, exactly once.")
+
+Config = Annotated[
+    str | None,
+    typer.Option("--config", "-c", metavar="FILE", help="A TOML file; flags win over it."),
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="May be repeated.")
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option("--topic-pattern", metavar="REGEX", help="All topics whose whole name fits."),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="hdfs://HOST:PORT/FOLDER", help="Where files go."),
+]
+Name = Annotated[
+    str | None, typer.Option("--name", help="The pipeline's id. Default: from the target.")
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option("--checkpoint", metavar="hdfs://…", help="Default: TARGET/_headrace/NAME."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(commands)
+
+
+@commands.command("run")
+def run(
+    config: Config = None,
+    bootstrap_servers: BootstrapServers = None,
+    topic: Topics = None,
+    topic_pattern: Pattern = None,
+    target: Target = None,
+    name: Name = None,
+    checkpoint: Checkpoint = None,
+    data: Data = None,
+    available_now: Annotated[
+        bool | None,
+        typer.Option("--available-now", help="Flush what is there now, then end."),
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option("--trigger", metavar="TIME", help="The longest wait. Default: 60s."),
+    ] = None,
+    file_size: Annotated[
+        str | None, typer.Option("--file-size", metavar="SIZE", help="Default: 128MiB.")
+    ] = None,
+    codec: Annotated[
+        str | None, typer.Option("--codec", metavar="zstd|snappy", help="Default: zstd.")
+    ] = None,
+    starting: Annotated[
+        str | None,
+        typer.Option(
+            "--starting",
+            metavar="earliest|latest",
+            help="Where a pipeline without a checkpoint begins. Default: earliest.",
+        ),
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option("--sql", metavar="TEXT", help="A query over the view `events`, row by row."),
+    ] = None,
+    transform: Annotated[
+        str | None,
+        typer.Option("--transform", metavar="MODULE:FUNCTION", help="A function of a DataFrame."),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", metavar="DDL", help="Of JSON values: `id BIGINT, item STRING`."),
+    ] = None,
+    event_time: Annotated[
+        str | None,
+        typer.Option("--event-time", metavar="COLUMN", help="Decides date and hour."),
+    ] = None,
+    dead_letter_topic: Annotated[
+        str | None,
+        typer.Option("--dead-letter-topic", metavar="TOPIC", help="For rows that do not fit."),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Default: local[*,4].")
+    ] = None,
+    max_restarts: Annotated[
+        int | None, typer.Option("--max-restarts", help="Of a failed query. Default: 10.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", help="Of /metrics. Default: a free one; -1: none."),
+    ] = None,
+) -> None:
+    """Flush topics into files, until it is stopped.
+
+    \b
+    Examples:
+      headrace pipeline run -b 127.0.0.1:9092 -t orders --target hdfs://127.0.0.1:8020/lake
+      headrace pipeline run --config pipeline.toml --available-now
+      headrace pipeline run -d DIR -t orders --target /lake --trigger 1s --file-size 32MiB
+    """
+    given: dict[str, Any] = {
+        "available_now": available_now,
+        "trigger_s": None if trigger is None else duration_s(trigger),
+        "file_bytes": None if file_size is None else size_bytes(file_size),
+        "codec": codec,
+        "starting": starting,
+        "sql": sql,
+        "transform": transform,
+        "schema": schema,
+        "event_time": event_time,
+        "dead_letter_topic": dead_letter_topic,
+        "master": master,
+        "restarts_max": max_restarts,
+        "metrics_port": metrics_port,
+    }
+    settings = _settings(
+        config, bootstrap_servers, data, topic, topic_pattern, target, name, checkpoint, given
+    )
+    job = _pipeline(settings)
+    signal.signal(signal.SIGTERM, lambda *_: job.stop())
+    signal.signal(signal.SIGINT, lambda *_: job.stop())
+    job.run()
+
+
+@commands.command("status")
+def status(
+    config: Config = None,
+    bootstrap_servers: BootstrapServers = None,
+    topic: Topics = None,
+    topic_pattern: Pattern = None,
+    target: Target = None,
+    name: Name = None,
+    checkpoint: Checkpoint = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Show the last batch, the rate, and the lag in records and in seconds.
+
+    \b
+    Examples:
+      headrace pipeline status --config pipeline.toml
+      headrace pipeline status -d DIR --target /lake --json | jq .lag_records
+    """
+    from headrace.pipeline import inspection
+
+    settings = _settings(
+        config, bootstrap_servers, data, topic, topic_pattern, target, name, checkpoint
+    )
+    found = inspection.status(settings)
+    if as_json:
+        print_json(found.to_json())
+        return
+    if found.last is None:
+        say(f"pipeline {settings.name} has committed no batch yet (state: {found.state})")
+        return
+    commit = found.last.commit
+    print(
+        f"pipeline {settings.name}  state {found.state}  batches {found.batches}  "
+        f"lag {found.lag_records} records, {found.lag_seconds:.1f} s"
+    )
+    print(
+        f"last batch {commit.number}: {commit.records} records in {commit.files} files, "
+        f"{commit.size_bytes} bytes, {commit.duration_ms} ms; "
+        f"{found.records_per_s:.0f} records/s, {found.bytes_per_s:.0f} bytes/s"
+    )
+    print_table(
+        ("topic", "partition", "position", "end", "lag", "lag s"),
+        [
+            (each.topic, each.partition, each.position, each.end, each.records, each.seconds)
+            for each in found.lags
+        ],
+    )
+
+
+@commands.command("verify")
+def verify(
+    config: Config = None,
+    bootstrap_servers: BootstrapServers = None,
+    topic: Topics = None,
+    topic_pattern: Pattern = None,
+    target: Target = None,
+    name: Name = None,
+    checkpoint: Checkpoint = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Prove that every committed record is in exactly one file, and the same as in the log.
+
+    \b
+    Examples:
+      headrace pipeline verify --config pipeline.toml
+      headrace pipeline verify -d DIR --target /lake --json
+    """
+    from headrace.pipeline import inspection
+
+    settings = _settings(
+        config, bootstrap_servers, data, topic, topic_pattern, target, name, checkpoint
+    )
+    report = inspection.verify(settings)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        columns = ("topic", "partition", "from", "to", "files", "records", "in log", "left out", "")
+        print_table(
+            columns,
+            [
+                (
+                    each.topic,
+                    each.partition,
+                    each.start,
+                    each.end,
+                    each.files,
+                    each.records,
+                    each.log_records,
+                    each.filtered + each.dead,
+                    "right" if each.is_right else "WRONG",
+                )
+                for each in report.partitions
+            ],
+        )
+        for problem in report.all_problems:
+            say(problem)
+    if not report.is_right:
+        raise HeadraceError(f"pipeline {settings.name}: the files are not the log")
+    if not as_json:
+        say(f"pipeline {settings.name}: every record below the checkpoint is in exactly one file")
+
+
+def _settings(
+    config: str | None,
+    bootstrap_servers: str | None,
+    data: str | None,
+    topic: list[str] | None,
+    topic_pattern: str | None,
+    target: str | None,
+    name: str | None,
+    checkpoint: str | None,
+    given: dict[str, Any] | None = None,
+) -> Settings:
+    """Flags over the file; a target without its `hdfs://` is on the cluster of --data."""
+    if config is None or data is not None:
+        bootstrap_servers = bootstrap_of(bootstrap_servers, data)
+    if target is not None and target.startswith("/"):
+        target = fs_url_of(None, data) + target
+    topics = tuple(topic) if topic else None
+    if topics is None and topic_pattern is None and config is None and given is None:
+        # Those who only look take the topics from the checkpoint.
+        topic_pattern = ".*"
+    return make(
+        config,
+        {
+            "bootstrap_servers": bootstrap_servers,
+            "topics": topics,
+            "topic_pattern": topic_pattern,
+            "target": target,
+            "name": name,
+            "checkpoint": checkpoint,
+            **(given or {}),
+        },
+    )
+
+
+def _pipeline(settings: Settings) -> Any:
+    try:
+        from headrace.pipeline.job import Pipeline
+    except ImportError as error:
+        raise UsageError(
+            f"a pipeline needs more packages ({error.name}): `pip install headrace[pipeline]`"
+        ) from None
+    return Pipeline(settings, say=say)
