@@ -37,6 +37,16 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import Status
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
+_SETTLE_MS = 100
+"""How long a writer is left without acks before it learns that a node behind us is gone.
+
+hdfs-native (with tokio up to 1.52) may wait for ever when bad news reach it while its threads hand
+packets over: 1. its sender takes a packet from a full queue, which wakes the thread that waits to
+put one in; 2. the ack says that a node is gone, and the sender closes the queue and waits until
+all is given back; 3. the woken thread finds the queue closed and gives its place back without
+waking anybody. A writer that got no acks, and whose bytes nobody took, for this long hands over
+nothing: it is told then.
+"""
 
 
 class _Pending:
@@ -73,6 +83,8 @@ class BlockReceiver:
         self._upstream = upstream
         self._mirror = mirror
         self._mirror_error = False
+        self._settling = False
+        self._settled = False
         self._acks = acks
         self._on_done = on_done
         self._on_last = on_last
@@ -118,8 +130,10 @@ class BlockReceiver:
             self._refuse(refused)
             return end
         self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
-        if self._mirror is None or self._mirror_error:
+        if self._mirror is None:
             self._send_acks()
+        elif self._mirror_error:
+            self._tell_of_mirror()
         return position
 
     def _take(self, view: memoryview, packet: Packet) -> bool:
@@ -276,8 +290,29 @@ class BlockReceiver:
         self._mirror_error = True
         self._context.counters.mirror_failures += 1
         self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
-        self._upstream.resume()
-        self._send_acks()
+        if not self._acks:
+            self._upstream.resume()
+            self._send_acks()
+        elif self._pending:
+            self._tell_of_mirror()
+        else:
+            self._upstream.resume()  # there is no packet yet to answer
+
+    def _tell_of_mirror(self) -> None:
+        """Let the writer come to rest, tell it, and read on once it knows."""
+        if self._settled:
+            self._send_acks()
+        elif not self._settling:
+            self._settling = True
+            self._upstream.pause()
+            self._send_acks()  # what the mirror acked before it went
+            self._context.timers.call_later(_SETTLE_MS, self._on_settled)
+
+    def _on_settled(self) -> None:
+        if not self._over:
+            self._settled = True
+            self._send_acks()
+            self._context.timers.call_later(_SETTLE_MS, self._on_mirror_taken)
 
     # -- acks out ----------------------------------------------------------------------
 
@@ -291,7 +326,7 @@ class BlockReceiver:
             else:
                 replies = mirror.next_ack(head.seqno)
                 if replies is None:
-                    if not self._mirror_error:
+                    if not self._settled:
                         break
                     replies = [Status.ERROR]
                 if replies and replies[0] == Status.ERROR_CHECKSUM:
