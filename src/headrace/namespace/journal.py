@@ -10,19 +10,30 @@ from typing import Any, TypeVar
 from google.protobuf.message import DecodeError
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError
-from headrace.base.limits import MIB
+from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.limits import METADATA_BATCH_BYTES_MAX, METADATA_WAITING_MAX, MIB
 from headrace.base.promise import Promise
 from headrace.base.storage import Storage
 from headrace.log import checkpoints
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
-from headrace.namespace import refusals
+from headrace.namespace import refusals, retries
+from headrace.namespace.caller import Caller
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
-from headrace.quorum.sole_host import SoleHost
+from headrace.namespace.requests import AT_MOST_ONCE
+from headrace.quorum.sole_host import SoleHost, Waiting
 from headrace.quorum.state_machine import HostOverloaded, RecordCodec
+from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.kafka.record_batch import (
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    stamp_crc,
+)
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
 NAMESPACE_TOPIC = "__namespace"
@@ -44,12 +55,16 @@ def decode_edit(data: bytes) -> Edit:
     return edit
 
 
+T = TypeVar("T")
+
 EDIT_CODEC = RecordCodec(encode_edit, decode_edit)
+Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Edit], T]]
+_SLOW_SYNC_MS = 5
+_SYNCS_WEIGHED = 8
+_PATIENCE_MS = 500
 _LOAD_BYTES = MIB
 _SEGMENT_BYTES = 64 * MIB
 """Small enough that a checkpoint lets old edits go."""
-
-T = TypeVar("T")
 
 
 def log_path(directory: str) -> str:
@@ -78,7 +93,23 @@ def open_log(storage: Storage, directory: str, clock: Clock, files: FileBudget) 
 
 
 class _NamespaceHost(SoleHost[Namespace]):
-    """Replays from where the state already is, and keeps no history: there may be millions."""
+    """Replays from where the state already is, and keeps no history: there may be millions.
+
+    With `at_turn_end` the decisions of one turn of the loop share a sync that the loop itself
+    waits for: a hop to another thread and back costs more than a good disk. A disk that is slow is
+    left to the thread for a while.
+    """
+
+    at_turn_end: Callable[[Callable[[], None]], None] | None = None
+    _patient_until_ms = 0
+    _sync_ms = 0.0
+    """What a sync took of late, on average."""
+    _segment_count = 0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._header = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, -1, -1, -1, 1)
+        """Of the batch that is being staged; the log does not keep it."""
 
     def _replay_log(self) -> list[Any]:
         log = self.log
@@ -86,6 +117,126 @@ class _NamespaceHost(SoleHost[Namespace]):
         for _ in replay_steps(log, offset, self._replay_batch):
             pass
         return []
+
+    def decided(self, records: Sequence[Edit], response: T) -> Promise[T]:
+        """As `submit`, for a decision that was just made on the leading state."""
+        promise: Promise[T] = Promise()
+        if records:
+            try:
+                batch = self._encode(records)
+            except HostOverloaded as error:
+                promise.reject(error)
+                return promise
+            if not self._append(records, batch):
+                assert self.failure is not None
+                promise.reject(self.failure)
+                return promise
+        if self.state.last_offset < self.high_watermark:
+            promise.resolve(response)
+            return promise
+        self._waiting.append(Waiting(self.state.last_offset, promise, response))
+        if not self._is_syncing:
+            self._sync_group()
+        return promise
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._waiting) >= METADATA_WAITING_MAX
+
+    def _encode(self, records: Sequence[Edit]) -> bytearray:
+        now_ms = self._clock.now_ms()
+        batch = encode_batch([record.SerializeToString() for record in records], now_ms)
+        self._header.last_offset_delta = len(records) - 1
+        self._header.max_timestamp = now_ms
+        if len(batch) > METADATA_BATCH_BYTES_MAX:
+            raise HostOverloaded(
+                f"one decision of {len(batch)} bytes; {METADATA_BATCH_BYTES_MAX} are allowed"
+            )
+        return batch
+
+    def _append(self, records: Sequence[Edit], batch: bytearray) -> bool:
+        header = self._header
+        state = self.state
+        try:
+            staged = self.log.stage(
+                memoryview(batch), header, self.leader_epoch, header.max_timestamp
+            )
+            for record in records:
+                state.replay(record)
+        except Exception as error:
+            # A staged batch or a half replayed decision can't be taken back.
+            self._fail(error)
+            return False
+        state.last_offset = staged.last_offset
+        self._staged += records
+        return True
+
+    def _sync_group(self) -> None:
+        if self.at_turn_end is None:
+            super()._sync_group()
+        else:
+            self._is_syncing = True
+            self.at_turn_end(self._sync_turn)
+
+    def _sync_turn(self) -> None:
+        log = self.log
+        began_ms = self._clock.monotonic_ms()
+        # A new segment has new names, whose sync may take long.
+        if began_ms < self._patient_until_ms or len(log.segments) != self._segment_count:
+            self._segment_count = len(log.segments)
+            super()._sync_group()
+            return
+        records, self._staged = self._staged, []
+        try:
+            log.commit()
+            log.flush_now()
+        except StorageError as error:
+            self._fail(error)
+            return
+        ended_ms = self._clock.monotonic_ms()
+        self._sync_ms += (ended_ms - began_ms - self._sync_ms) / _SYNCS_WEIGHED
+        if self._sync_ms > _SLOW_SYNC_MS:
+            self._patient_until_ms = ended_ms + _PATIENCE_MS
+            self._sync_ms = 0.0
+        self._on_group_durable(records, log.log_end_offset)
+
+
+def encode_batch(values: Sequence[bytes], now_ms: int) -> bytearray:
+    """What `build_batch` makes of records that have such values, one time and nothing else."""
+    payload = b"".join(
+        [
+            b"%b\x00\x00%b\x01%b%b\x00"
+            % (
+                varint((len(value) + len(size) + len(delta) + 4) << 1),
+                delta,
+                size,
+                value,
+            )
+            for index, value in enumerate(values)
+            for size, delta in ((varint(len(value) << 1), varint(index << 1)),)
+        ]
+    )
+    count = len(values)
+    batch = bytearray(
+        HEADER.pack(
+            0,
+            HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(payload),
+            -1,
+            MAGIC,
+            0,
+            0,
+            count - 1,
+            now_ms,
+            now_ms,
+            -1,
+            -1,
+            -1,
+            count,
+        )
+    )
+    batch += payload
+    stamp_crc(batch)
+    return batch
 
 
 def replay_steps(
@@ -120,13 +271,18 @@ class Journal:
         on_committed: Callable[[int], None],
         on_fatal: Callable[[BaseException], None],
         node_id: int = 1,
+        at_turn_end: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
+        """`at_turn_end`: how to have something done when the loop's turn ends; it allows the loop
+        to wait for a quick disk."""
+
         def committed(records: Sequence[Edit], _last_offset: int) -> None:
             on_committed(len(records))
 
         self._host = _NamespaceHost(
             log, state, EDIT_CODEC, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
+        self._host.at_turn_end = at_turn_end
 
     def load(self) -> None:
         self._host.load()
@@ -156,3 +312,18 @@ class Journal:
             busy.reject(refusals.retriable(str(promise.error)))
             return busy
         return promise
+
+    def execute(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> Promise[T]:
+        """`submit` of one request; one of an at-most-once kind is remembered with its result."""
+        host = self._host
+        if host.failure is not None or host.is_full:
+            return self.submit(lambda ns: decide(ns, request, caller, now_ms))
+        try:
+            records, response = decide(host.state, request, caller, now_ms)
+        except Exception as error:
+            refused: Promise[T] = Promise()
+            refused.reject(error)
+            return refused
+        if records and caller.client_id and type(request) in AT_MOST_ONCE:
+            retries.stamp(records[0], caller, request, response, now_ms)
+        return host.decided(records, response)

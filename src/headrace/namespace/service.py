@@ -93,11 +93,9 @@ class NamespaceService:
             return rejected(self._safe_mode_refusal(request))
         if type(request) not in AT_MOST_ONCE or not caller.client_id:
             return self._submit(decide, request, caller)
-        return self._execute_once(decide, request, caller)
-
-    def _execute_once(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
         key = (caller.client_id, caller.call_id)
-        under_way = self._in_flight.get(key)
+        in_flight = self._in_flight
+        under_way = in_flight.get(key)
         if under_way is not None and under_way[0] == request:
             return under_way[1]
         entry = self.ns.retry_cache.get(key)
@@ -106,24 +104,14 @@ class NamespaceService:
             return self.journal.submit(
                 lambda _state: ([], retries.answer_again(ns, request, entry.result))
             )
-
-        def decide_once(
-            ns: Namespace, asked: Any, who: Caller, now_ms: int
-        ) -> tuple[list[Edit], R]:
-            records, result = decide(ns, asked, who, now_ms)
-            if records:
-                retries.stamp(records[0], who, asked, result, now_ms)
-            return records, result
-
-        promise = self._submit(decide_once, request, caller)
+        promise = self._submit(decide, request, caller)
         if not promise.settled:
-            self._in_flight[key] = (request, promise)
-            promise.then(lambda _: self._in_flight.pop(key, None) and None)
+            in_flight[key] = (request, promise)
+            promise.then(lambda _: in_flight.pop(key, None) and None)
         return promise
 
     def _submit(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
-        now_ms = self.clock.now_ms()
-        promise = self.journal.submit(lambda ns: decide(ns, request, caller, now_ms))
+        promise = self.journal.execute(decide, request, caller, self.clock.now_ms())
         self.drain()
         return promise
 

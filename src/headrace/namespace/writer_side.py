@@ -42,6 +42,7 @@ from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
 R = TypeVar("R")
+_OPENING = frozenset({requests.Create, requests.Append, requests.Truncate})
 
 
 class WriterSide(DatanodeSide):
@@ -54,7 +55,7 @@ class WriterSide(DatanodeSide):
     def execute(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
         """As everywhere; but a file whose writer has gone silent is recovered."""
         promise = super().execute(decide, request, caller)
-        if not isinstance(request, requests.Create | requests.Append | requests.Truncate):
+        if type(request) not in _OPENING:
             return promise
         if _is_held_by_another(promise.error):
             try:
@@ -169,8 +170,27 @@ class WriterSide(DatanodeSide):
         return targets
 
     def complete(self, request: requests.Complete, caller: Caller) -> Promise[bool]:
+        decided: list[bool] = []
+
+        def decide(
+            ns: Namespace, asked: requests.Complete, who: Caller, now_ms: int
+        ) -> tuple[list[Edit], bool]:
+            records, done = complete.decide(ns, asked, who, now_ms)
+            decided.append(done)
+            return records, done
+
+        first = self.execute(decide, request, caller)
+        if not decided or decided[0]:
+            return first  # whatever comes of it, no report is missing
+        return self._completing(request, caller, first)
+
+    def _completing(
+        self, request: requests.Complete, caller: Caller, first: Promise[bool]
+    ) -> Promise[bool]:
+        tried = [first]
+
         def attempt() -> Promise[bool]:
-            return self.execute(complete.decide, request, caller)
+            return tried.pop() if tried else self.execute(complete.decide, request, caller)
 
         def is_final(promise: Promise[bool]) -> bool:
             return promise.error is not None or promise.value()

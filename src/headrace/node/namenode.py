@@ -50,6 +50,7 @@ from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.disk import DiskStorage
+from headrace.runtime.rpc_connection import RpcConnection
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.runtime.web import Chooser, Page, WebServer
 from headrace.runtime.webhdfs_data import WebHdfsData
@@ -169,7 +170,14 @@ class NameNodeProcess:
 
         def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
             check_gap(log, ns)
-            return Journal(log, ns, self._clock, on_committed=on_committed, on_fatal=self._on_fatal)
+            return Journal(
+                log,
+                ns,
+                self._clock,
+                on_committed=on_committed,
+                on_fatal=self._on_fatal,
+                at_turn_end=self._timers.call_soon,
+            )
 
         namenode = NameNode(
             load_newest(self._storage, directory, settings, self._on_damaged_checkpoint),
@@ -227,7 +235,13 @@ class NameNodeProcess:
             idle_timeout_ms=config["ipc.client.connection.idle-timeout"],
         )
         self._server = TcpServer(
-            self._loop, self._session, limits, self.log, self._pool, preamble_bytes=OPENING_BYTES
+            self._loop,
+            self._session,
+            limits,
+            self.log,
+            self._pool,
+            preamble_bytes=OPENING_BYTES,
+            connection_class=RpcConnection,
         )
         key = "dfs.namenode.rpc-address"
         host, port = parse_address(key, config[key])

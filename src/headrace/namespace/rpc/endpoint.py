@@ -15,6 +15,7 @@ from headrace.namespace.rpc.datanode import DatanodeCalls
 from headrace.namespace.rpc.ha_service import ha_service_handlers
 from headrace.namespace.rpc.namenode_protocol import NamenodeCalls
 from headrace.namespace.rpc.refresh import serve_refreshes
+from headrace.namespace.rpc.short_ways import short_ways
 from headrace.namespace.rpc.translation import Callers, Groups, handlers
 from headrace.wire.hadoop import rpc_protocols as protocols
 from headrace.wire.hadoop.rpc_session import RpcEndpoint
@@ -33,7 +34,7 @@ def namenode_endpoint(
     client |= AdminCalls(namenode, callers).handlers()
     for table in (TREE, FILES, READS, ACCESS, SNAPSHOTS):
         client |= handlers(namenode, callers, table)
-    endpoint.serve(protocols.CLIENT_NAMENODE, client)
+    endpoint.serve(protocols.CLIENT_NAMENODE, client, short_ways(namenode, groups))
     endpoint.serve(protocols.FILE_SET, handlers(namenode, callers, FILE_SETS))
     endpoint.serve(protocols.DATANODE, DatanodeCalls(namenode).handlers())
     endpoint.serve(protocols.NAMENODE, NamenodeCalls(namenode, callers).handlers())

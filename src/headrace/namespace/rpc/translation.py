@@ -13,7 +13,7 @@ from headrace.base.promise import Promise
 from headrace.namespace.caller import Caller
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.asking import ask, is_durable, read_of
-from headrace.wire.hadoop.rpc_session import Handler, RpcCall
+from headrace.wire.hadoop.rpc_session import Handler, Later, RpcCall
 
 Groups = Callable[[str], tuple[str, ...]]
 """The groups of a user."""
@@ -51,7 +51,7 @@ def _handler(namenode: NameNode, callers: Callers, translation: Translation) -> 
     request_of, response_of = translation
     caller_of = callers.of
 
-    def handle(message: Any, call: RpcCall) -> Message | bytes | Promise[Any]:
+    def handle(message: Any, call: RpcCall) -> Message | bytes | Promise[Any] | Later:
         request = request_of(message)
         caller = caller_of(call)
         read = read_of(type(request))
@@ -60,6 +60,6 @@ def _handler(namenode: NameNode, callers: Callers, translation: Translation) -> 
         answer = ask(namenode, request, caller)
         if answer.settled and answer.error is None:
             return response_of(answer.value())
-        return answer.map(response_of)
+        return Later(answer, response_of)
 
     return handle
