@@ -37,15 +37,16 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import Status
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
-_SETTLE_MS = 100
-"""How long a writer is left without acks before it learns that a node behind us is gone.
+_QUIET_MS = 100
+_QUIET_WAIT_MS_MAX = 1_000
+"""A writer gets no acks until it is quiet for so long, then learns that a node behind us is gone.
 
 hdfs-native (with tokio up to 1.52) may wait for ever when bad news reach it while its threads hand
 packets over: 1. its sender takes a packet from a full queue, which wakes the thread that waits to
 put one in; 2. the ack says that a node is gone, and the sender closes the queue and waits until
-all is given back; 3. the woken thread finds the queue closed and gives its place back without
-waking anybody. A writer that got no acks, and whose bytes nobody took, for this long hands over
-nothing: it is told then.
+all places are given back; 3. the woken thread finds the queue closed and gives its place back
+without waking anybody. Without acks a writer sends what it may have unacked and comes to rest;
+one that is slow by nature has no full queue, and is told after a while anyhow.
 """
 
 
@@ -83,7 +84,7 @@ class BlockReceiver:
         self._upstream = upstream
         self._mirror = mirror
         self._mirror_error = False
-        self._settling = False
+        self._settle_until_ms: int | None = None
         self._settled = False
         self._acks = acks
         self._on_done = on_done
@@ -290,29 +291,34 @@ class BlockReceiver:
         self._mirror_error = True
         self._context.counters.mirror_failures += 1
         self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
-        if not self._acks:
-            self._upstream.resume()
-            self._send_acks()
-        elif self._pending:
+        self._upstream.resume()
+        if self._pending:
             self._tell_of_mirror()
-        else:
-            self._upstream.resume()  # there is no packet yet to answer
 
     def _tell_of_mirror(self) -> None:
-        """Let the writer come to rest, tell it, and read on once it knows."""
-        if self._settled:
+        """Answer with what happened, but not before the writer has come to rest."""
+        if self._settled or not self._acks:
             self._send_acks()
-        elif not self._settling:
-            self._settling = True
-            self._upstream.pause()
+        elif self._settle_until_ms is None:
+            self._settle_until_ms = self._context.clock.monotonic_ms() + _QUIET_WAIT_MS_MAX
             self._send_acks()  # what the mirror acked before it went
-            self._context.timers.call_later(_SETTLE_MS, self._on_settled)
+            self._look_again()
 
-    def _on_settled(self) -> None:
-        if not self._over:
-            self._settled = True
-            self._send_acks()
-            self._context.timers.call_later(_SETTLE_MS, self._on_mirror_taken)
+    def _look_again(self) -> None:
+        waiting = len(self._pending)
+
+        def look() -> None:
+            if self._over:
+                return
+            assert self._settle_until_ms is not None
+            late = self._context.clock.monotonic_ms() >= self._settle_until_ms
+            if late or self._last_seen or len(self._pending) == waiting:
+                self._settled = True
+                self._send_acks()
+            else:
+                self._look_again()
+
+        self._context.timers.call_later(_QUIET_MS, look)
 
     # -- acks out ----------------------------------------------------------------------
 
