@@ -51,7 +51,13 @@ class SteeredWriter:
     """Hadoop's client in the resident JVM, told by a pipe what to do next."""
 
     def __init__(
-        self, hadoop: HadoopTools, dfs: LocalFileSystem, folder: Path, verb: str, path: str
+        self,
+        hadoop: HadoopTools,
+        dfs: LocalFileSystem,
+        folder: Path,
+        verb: str,
+        path: str,
+        settings: dict[str, str] | None = None,
     ) -> None:
         self._results: list[ToolResult] = []
         pipes = [folder / "commands", folder / "answers"]
@@ -59,10 +65,10 @@ class SteeredWriter:
             os.mkfifo(pipe)
 
         def write() -> None:
-            settings = {"fs.defaultFS": dfs.url, "dfs.replication": "3"}
             words = (verb, path, str(pipes[0]), str(pipes[1]))
+            chosen = {"fs.defaultFS": dfs.url, "dfs.replication": "3", **(settings or {})}
             self._results.append(
-                hadoop.run("steered-writer", *words, settings=settings, timeout_s=JOIN_S)
+                hadoop.run("steered-writer", *words, settings=chosen, timeout_s=JOIN_S)
             )
 
         self._thread = threading.Thread(target=write)
