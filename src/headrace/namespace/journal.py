@@ -5,7 +5,7 @@ checkpoint, then the edits behind it. This is the only file that knows what the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -20,20 +20,13 @@ from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
 from headrace.namespace import refusals, retries
 from headrace.namespace.caller import Caller
+from headrace.namespace.edit_batches import encode_batch
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
 from headrace.quorum.sole_host import SoleHost, Waiting
 from headrace.quorum.state_machine import HostOverloaded, RecordCodec
-from headrace.wire.hadoop.rpc_frames import varint
-from headrace.wire.kafka.record_batch import (
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD_BYTES,
-    MAGIC,
-    BatchHeader,
-    stamp_crc,
-)
+from headrace.wire.kafka.record_batch import MAGIC, BatchHeader
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
 NAMESPACE_TOPIC = "__namespace"
@@ -59,7 +52,8 @@ T = TypeVar("T")
 
 EDIT_CODEC = RecordCodec(encode_edit, decode_edit)
 Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Edit], T]]
-_SLOW_SYNC_MS = 5
+_SLOW_SYNC_MS = 15
+"""On average. A busy machine makes a quick disk look like this, too, and threads even slower."""
 _SYNCS_WEIGHED = 8
 _PATIENCE_MS = 500
 _LOAD_BYTES = MIB
@@ -92,6 +86,14 @@ def open_log(storage: Storage, directory: str, clock: Clock, files: FileBudget) 
     return log
 
 
+class Receiver(Protocol):
+    """Who waits for an answer: a promise has this shape."""
+
+    def resolve(self, value: Any) -> None: ...
+
+    def reject(self, error: BaseException) -> None: ...
+
+
 class _NamespaceHost(SoleHost[Namespace]):
     """Replays from where the state already is, and keeps no history: there may be millions.
 
@@ -118,26 +120,21 @@ class _NamespaceHost(SoleHost[Namespace]):
             pass
         return []
 
-    def decided(self, records: Sequence[Edit], response: T) -> Promise[T]:
-        """As `submit`, for a decision that was just made on the leading state."""
-        promise: Promise[T] = Promise()
-        if records:
-            try:
-                batch = self._encode(records)
-            except HostOverloaded as error:
-                promise.reject(error)
-                return promise
-            if not self._append(records, batch):
-                assert self.failure is not None
-                promise.reject(self.failure)
-                return promise
-        if self.state.last_offset < self.high_watermark:
-            promise.resolve(response)
-            return promise
-        self._waiting.append(Waiting(self.state.last_offset, promise, response))
+    def commit_later(self, records: Sequence[Edit]) -> None:
+        """Stage and replay a decision that was just made; it is synced with its turn."""
+        if not self._append(records, self._encode(records)):
+            assert self.failure is not None
+            raise self.failure
         if not self._is_syncing:
             self._sync_group()
-        return promise
+
+    def hold(self, receiver: Receiver, answer: Any) -> bool:
+        """Hand over `answer` once all that the state shows now is durable; False: it is."""
+        offset = self.state.last_offset
+        if offset < self.high_watermark:
+            return False
+        self._waiting.append(Waiting(offset, receiver, answer))  # type: ignore[arg-type]
+        return True
 
     @property
     def is_full(self) -> bool:
@@ -199,44 +196,6 @@ class _NamespaceHost(SoleHost[Namespace]):
             self._patient_until_ms = ended_ms + _PATIENCE_MS
             self._sync_ms = 0.0
         self._on_group_durable(records, log.log_end_offset)
-
-
-def encode_batch(values: Sequence[bytes], now_ms: int) -> bytearray:
-    """What `build_batch` makes of records that have such values, one time and nothing else."""
-    payload = b"".join(
-        [
-            b"%b\x00\x00%b\x01%b%b\x00"
-            % (
-                varint((len(value) + len(size) + len(delta) + 4) << 1),
-                delta,
-                size,
-                value,
-            )
-            for index, value in enumerate(values)
-            for size, delta in ((varint(len(value) << 1), varint(index << 1)),)
-        ]
-    )
-    count = len(values)
-    batch = bytearray(
-        HEADER.pack(
-            0,
-            HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(payload),
-            -1,
-            MAGIC,
-            0,
-            0,
-            count - 1,
-            now_ms,
-            now_ms,
-            -1,
-            -1,
-            -1,
-            count,
-        )
-    )
-    batch += payload
-    stamp_crc(batch)
-    return batch
 
 
 def replay_steps(
@@ -313,17 +272,33 @@ class Journal:
             return busy
         return promise
 
-    def execute(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> Promise[T]:
-        """`submit` of one request; one of an at-most-once kind is remembered with its result."""
+    def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
+        """Decide one request; its answer may leave when `hold` or `durable` says so.
+
+        An at-most-once request is remembered with its result.
+        """
         host = self._host
-        if host.failure is not None or host.is_full:
-            return self.submit(lambda ns: decide(ns, request, caller, now_ms))
-        try:
-            records, response = decide(host.state, request, caller, now_ms)
-        except Exception as error:
-            refused: Promise[T] = Promise()
-            refused.reject(error)
-            return refused
-        if records and caller.client_id and type(request) in AT_MOST_ONCE:
-            retries.stamp(records[0], caller, request, response, now_ms)
-        return host.decided(records, response)
+        if host.failure is not None:
+            raise host.failure
+        if host.is_full:
+            raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
+        records, response = decide(host.state, request, caller, now_ms)
+        if records:
+            if caller.client_id and type(request) in AT_MOST_ONCE:
+                retries.stamp(records[0], caller, request, response, now_ms)
+            try:
+                host.commit_later(records)
+            except HostOverloaded as error:
+                raise refusals.retriable(str(error)) from error
+        return response
+
+    def hold(self, receiver: Receiver, answer: Any) -> bool:
+        """Have `receiver` told `answer` once all that was decided is durable; False: it is."""
+        return self._host.hold(receiver, answer)
+
+    def durable(self, response: T) -> Promise[T]:
+        """A promise of `response`, kept once all that was decided is durable."""
+        promise: Promise[T] = Promise()
+        if not self._host.hold(promise, response):
+            promise.resolve(response)
+        return promise

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
 from headrace.namespace.status import effective_policy
-from headrace.namespace.values import FileStatus
+from headrace.namespace.values import FILE, FileStatus
 from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
 from headrace.wire.hadoop.rpc_frames import varint
 
@@ -73,6 +73,11 @@ def inode_status(inode: Inode) -> bytes | None:
             _number(flags),
         )
     return None
+
+
+def is_new_file(status: FileStatus) -> bool:
+    """Whether `new_file_status` tells all of it."""
+    return status.kind == FILE and not (status.length or status.path or status.locations)
 
 
 def new_file_status(status: FileStatus) -> bytes:

@@ -6,7 +6,7 @@ around it, conversations (`rpc_session`), what a method does.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
@@ -45,23 +45,41 @@ class Later(NamedTuple):
 Handler = Callable[[Any, RpcCall], "Message | bytes | Promise[Any] | Later"]
 """Its answer: a message, the bytes of one, or either later."""
 
-ShortHandler = Callable[[bytes, "RpcSession"], bytes | None]
-"""The short way of a method that is asked very often: from the bytes of a request to those of its
-answer. None, before anything was done: this request takes the handler's way."""
+ShortRead = Callable[[bytes, "RpcSession"], bytes | None]
+"""The short way of a read that is asked very often: from the bytes of a request to those of its
+answer. None: this request takes the handler's way."""
+
+ShortWrite = Callable[[Any, "RpcSession", int], "bytes | Later"]
+"""The short way of a change: from a request and the id of its call to the bytes of its answer,
+which leaves when the endpoint's `hold` lets it."""
+
+
+class Receiver(Protocol):
+    """Who is told an answer that was held, or why there is none."""
+
+    def resolve(self, value: Any) -> None: ...
+
+    def reject(self, error: BaseException) -> None: ...
 
 
 class Served:
     """A method that is served, with what its calls need."""
 
-    __slots__ = ("handler", "name", "request_class", "short")
+    __slots__ = ("handler", "name", "read", "request_class", "write")
 
     def __init__(
-        self, name: str, request_class: type[Message], handler: Handler, short: ShortHandler | None
+        self,
+        name: str,
+        request_class: type[Message],
+        handler: Handler,
+        read: ShortRead | None,
+        write: ShortWrite | None,
     ) -> None:
         self.name = name
         self.request_class = request_class
         self.handler = handler
-        self.short = short
+        self.read = read
+        self.write = write
 
 
 class RpcEndpoint:
@@ -71,6 +89,8 @@ class RpcEndpoint:
         self.calls: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.on_handler_failure = on_handler_failure
+        self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
+        """Keeps the answer of a short write until it may leave; False: that is now."""
         self._served: dict[str, dict[str, Served]] = {}
         self._versions: dict[str, int] = {}
         self._by_header: dict[bytes, Served] = {}
@@ -81,15 +101,20 @@ class RpcEndpoint:
         self,
         protocol: RpcProtocol,
         handlers: Mapping[str, Handler],
-        short: Mapping[str, ShortHandler] | None = None,
+        *,
+        reads: Mapping[str, ShortRead] | None = None,
+        writes: Mapping[str, ShortWrite] | None = None,
     ) -> None:
-        """Serve these methods of a protocol; the others are refused as unknown."""
-        short = short or {}
+        """Serve these methods of a protocol; the others are refused as unknown.
+
+        Some may have a short way besides their handler.
+        """
+        reads, writes = reads or {}, writes or {}
         served = self._served.setdefault(protocol.java_name, {})
         self._versions[protocol.java_name] = protocol.version
         for name, handler in handlers.items():
             request_class = protocol.methods[name].request_class
-            served[name] = Served(name, request_class, handler, short.get(name))
+            served[name] = Served(name, request_class, handler, reads.get(name), writes.get(name))
 
     @property
     def protocols(self) -> dict[str, list[str]]:

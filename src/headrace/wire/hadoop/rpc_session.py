@@ -40,10 +40,11 @@ from headrace.wire.hadoop.rpc_endpoint import (
     RpcCall,
     RpcEndpoint,
     Served,
-    ShortHandler,
+    ShortRead,
+    ShortWrite,
 )
 
-__all__ = ["Handler", "Later", "RpcCall", "RpcEndpoint", "RpcSession", "ShortHandler"]
+__all__ = ["Handler", "Later", "RpcCall", "RpcEndpoint", "RpcSession", "ShortRead", "ShortWrite"]
 
 _USER_CHARS_MAX = 1024
 _LONE_FRAME_BYTES_MAX = 4096
@@ -64,6 +65,21 @@ _DETAILS = {
 }
 
 
+class _Owed:
+    """Who gets the answers that are held."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: "RpcSession") -> None:
+        self._session = session
+
+    def resolve(self, value: bytes) -> None:
+        self._session.on_held(value, None)
+
+    def reject(self, error: BaseException) -> None:
+        self._session.on_held(None, error)
+
+
 class RpcSession:
     __slots__ = (
         "_closed",
@@ -71,11 +87,13 @@ class RpcSession:
         "_in_flight",
         "_in_read",
         "_out",
+        "_owed",
         "_real_user",
         "_stage",
         "_tails",
         "_transport",
         "_was_full",
+        "client_id",
         "host",
         "memo",
         "user",
@@ -88,9 +106,12 @@ class RpcSession:
         self._stage = _Stage.OPENING
         self._tails = (b"", b"")
         """Of the headers of the client that called last, and of their answers."""
+        self._owed = _Owed(self)
+        self.client_id = b""
+        """Of the client that called last."""
         self.user = ""
         self.memo: Any = None
-        """What a short handler keeps about this peer."""
+        """What a short way keeps about this peer."""
         self._real_user = ""
         self._in_flight = 0
         self._in_read = False
@@ -206,21 +227,39 @@ class RpcSession:
             return None
         if start + size != len(frame):
             return None
-        if served.short is not None:
-            body = served.short(frame[start:], self)
+        if served.read is not None:
+            body = served.read(frame[start:], self)
             if body is not None:
                 self._endpoint.calls[served.name] += 1
                 return frames.repeated_answer(call_id, answer_tail, body)
         request = _parsed(served.request_class, frame[start:])
         if request is None:
             return None
-        call = RpcCall(self.user, self._real_user, tail[2:18], call_id, 0, self.host)
         try:
-            return self._answered(served, request, call)
+            if served.write is not None:
+                return self._write(served, request, call_id, answer_tail)
+            return self._answered(served, request, self._call(call_id))
         except RemoteError as error:
-            return self._refusal(call, error)
+            return self._refusal(self._call(call_id), error)
         except ProtocolError as error:
             self._unreadable(call_id, error)
+
+    def _call(self, call_id: int) -> RpcCall:
+        """A first try of the client that called last."""
+        return RpcCall(self.user, self._real_user, self.client_id, call_id, 0, self.host)
+
+    def _write(self, served: Served, request: Message, call_id: int, answer_tail: bytes) -> bytes:
+        endpoint = self._endpoint
+        endpoint.calls[served.name] += 1
+        assert served.write is not None
+        body = served.write(request, self, call_id)
+        if isinstance(body, Later):
+            return self._later(self._call(call_id), body)
+        answer = frames.repeated_answer(call_id, answer_tail, body)
+        if endpoint.hold(self._owed, answer):
+            self._in_flight += 1
+            return b""
+        return answer
 
     def on_frame(self, frame: memoryview) -> None:
         self._in_read = True
@@ -290,6 +329,7 @@ class RpcSession:
         if answer:
             self._out.append(answer)
         if len(client_id) == frames.CLIENT_ID_BYTES:
+            self.client_id = client_id
             self._tails = frames.tails(client_id)
 
     # -- answers -----------------------------------------------------------------------
@@ -298,13 +338,16 @@ class RpcSession:
         """The answer; b"" if it comes later."""
         self._endpoint.calls[served.name] += 1
         result = served.handler(request, call)
-        response: Callable[[Any], Message | bytes] = _as_it_is
         if isinstance(result, Later):
-            result, response = result
-        if not isinstance(result, Promise):
-            return _encoded(call, result)
+            return self._later(call, result)
+        if isinstance(result, Promise):
+            return self._later(call, Later(result, _as_it_is))
+        return _encoded(call, result)
+
+    def _later(self, call: RpcCall, later: Later) -> bytes:
+        promise, response = later
         self._in_flight += 1
-        result.then(lambda settled: self._on_settled(call, settled, response))
+        promise.then(lambda settled: self._on_settled(call, settled, response))
         return b""
 
     def _on_settled(
@@ -325,9 +368,24 @@ class RpcSession:
         if isinstance(error, RemoteError):
             self._out.append(self._refusal(call, error))
         elif error is not None:
-            self._endpoint.on_handler_failure(self._transport.peer, error)
-            self._transport.close(f"internal error: {error!r}")
+            self._on_failed(error)
             return
+        if not self._in_read:
+            self._send()
+
+    def _on_failed(self, error: BaseException) -> None:
+        self._endpoint.on_handler_failure(self._transport.peer, error)
+        self._transport.close(f"internal error: {error!r}")
+
+    def on_held(self, answer: bytes | None, error: BaseException | None) -> None:
+        """The answer of a short write may leave, or never will."""
+        self._in_flight -= 1
+        if self._closed:
+            return
+        if error is not None or answer is None:
+            self._on_failed(error or AssertionError("neither an answer nor an error"))
+            return
+        self._out.append(answer)
         if not self._in_read:
             self._send()
 
