@@ -1,8 +1,7 @@
 """DataNodes that die while nobody writes, come back, or have a byte of theirs flipped.
 
 Clients are real (hdfs-native); every file is compared byte by byte with what was written. Deaths
-in mid-write are seen with Hadoop's client only (`test_datanode_kill_java`): hdfs-native 0.14.7
-recovered from most of them and stood still in `write` after some; why is not known.
+in mid-write: `test_datanode_kill_native`, `test_datanode_kill_java`, `test_datanode_flush_java`.
 """
 
 import contextlib
@@ -27,6 +26,7 @@ MIB = 1 << 20
 SETTINGS = {
     "dfs.namenode.redundancy.interval.seconds": 1,
     "dfs.namenode.reconstruction.pending.timeout-sec": 5,
+    "dfs.block.scanner.volume.bytes.per.second": 256 * MIB,
 }
 WAIT_S = 40.0
 

@@ -83,7 +83,9 @@ def test_all_nodes_restart_before_the_recovery(dfs: LocalFileSystem) -> None:
     for node in dfs.datanodes:
         node.kill()
     for node in dfs.datanodes:
-        node.start()
+        node.launch()
+    for node in dfs.datanodes:
+        node.await_announcement()
     recovered(dfs)
     content = files.read("/file")
     assert len(content) >= 4 * MIB

@@ -42,6 +42,7 @@ TOOLS = {
     "lsSnapshot": "org.apache.hadoop.hdfs.tools.snapshot.LsSnapshot",
     "ec": "org.apache.hadoop.hdfs.tools.ECAdmin",
     "debug": "org.apache.hadoop.hdfs.tools.DebugAdmin",
+    "steered-writer": "SteeredWriter",
 }
 
 QUIET_LOGGING = """\
@@ -59,7 +60,9 @@ def prepare() -> Path:
     with _locked(BUILD / "lock"):
         if not _is_newer(LIBRARY, SOURCES / "pom.xml"):
             _copy_jars()
-        if not _is_newer(CLASSES / "HadoopTools.class", SOURCES / "HadoopTools.java"):
+        if not all(
+            _is_newer(CLASSES / f"{source.stem}.class", source) for source in SOURCES.glob("*.java")
+        ):
             _compile()
     return LIBRARY
 
@@ -90,7 +93,8 @@ def _compile() -> None:
     for folder in ("hdfs", "datanode", "static"):
         (CLASSES / "webapps" / folder).mkdir(parents=True, exist_ok=True)
     command = ["javac", "-nowarn", "-cp", f"{LIBRARY}/*", "-d", str(CLASSES)]
-    subprocess.run([*command, str(SOURCES / "HadoopTools.java")], check=True, timeout=120)
+    sources = sorted(map(str, SOURCES.glob("*.java")))
+    subprocess.run([*command, *sources], check=True, timeout=120)
 
 
 def _is_newer(built: Path, source: Path) -> bool:

@@ -259,10 +259,17 @@ class Dataset:
             self.replicas.pop(replica.block_id, None)
         self.on_volume_failed(volume, error)
 
+    def check_volumes(self) -> None:
+        """Find the volumes that went without anybody reading or writing there."""
+        for volume in self.live_volumes():
+            self._check(volume)
+
     def report_storage_error(self, volume: Volume, error: StorageError) -> None:
         """A file failed: is it the volume? Full disks and single lost files are not."""
-        if volume.failed or _is_full(error):
-            return
+        if not volume.failed and not _is_full(error):
+            self._check(volume)
+
+    def _check(self, volume: Volume) -> None:
         try:
             volume.check()
         except StorageError as second:

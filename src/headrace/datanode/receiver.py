@@ -37,6 +37,17 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import Status
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
+_QUIET_MS = 100
+_QUIET_WAIT_MS_MAX = 1_000
+"""A writer gets no acks until it is quiet for so long, then learns that a node behind us is gone.
+
+hdfs-native (with tokio up to 1.52) may wait for ever when bad news reach it while its threads hand
+packets over: 1. its sender takes a packet from a full queue, which wakes the thread that waits to
+put one in; 2. the ack says that a node is gone, and the sender closes the queue and waits until
+all places are given back; 3. the woken thread finds the queue closed and gives its place back
+without waking anybody. Without acks a writer sends what it may have unacked and comes to rest;
+one that is slow by nature has no full queue, and is told after a while anyhow.
+"""
 
 
 class _Pending:
@@ -73,6 +84,8 @@ class BlockReceiver:
         self._upstream = upstream
         self._mirror = mirror
         self._mirror_error = False
+        self._settle_until_ms: int | None = None
+        self._settled = False
         self._acks = acks
         self._on_done = on_done
         self._on_last = on_last
@@ -118,8 +131,10 @@ class BlockReceiver:
             self._refuse(refused)
             return end
         self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
-        if self._mirror is None or self._mirror_error:
+        if self._mirror is None:
             self._send_acks()
+        elif self._mirror_error:
+            self._tell_of_mirror()
         return position
 
     def _take(self, view: memoryview, packet: Packet) -> bool:
@@ -277,7 +292,33 @@ class BlockReceiver:
         self._context.counters.mirror_failures += 1
         self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
         self._upstream.resume()
-        self._send_acks()
+        if self._pending:
+            self._tell_of_mirror()
+
+    def _tell_of_mirror(self) -> None:
+        """Answer with what happened, but not before the writer has come to rest."""
+        if self._settled or not self._acks:
+            self._send_acks()
+        elif self._settle_until_ms is None:
+            self._settle_until_ms = self._context.clock.monotonic_ms() + _QUIET_WAIT_MS_MAX
+            self._send_acks()  # what the mirror acked before it went
+            self._look_again()
+
+    def _look_again(self) -> None:
+        waiting = len(self._pending)
+
+        def look() -> None:
+            if self._over:
+                return
+            assert self._settle_until_ms is not None
+            late = self._context.clock.monotonic_ms() >= self._settle_until_ms
+            if late or self._last_seen or len(self._pending) == waiting:
+                self._settled = True
+                self._send_acks()
+            else:
+                self._look_again()
+
+        self._context.timers.call_later(_QUIET_MS, look)
 
     # -- acks out ----------------------------------------------------------------------
 
@@ -291,7 +332,7 @@ class BlockReceiver:
             else:
                 replies = mirror.next_ack(head.seqno)
                 if replies is None:
-                    if not self._mirror_error:
+                    if not self._settled:
                         break
                     replies = [Status.ERROR]
                 if replies and replies[0] == Status.ERROR_CHECKSUM:

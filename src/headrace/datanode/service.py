@@ -39,6 +39,7 @@ LAYOUT_VERSION = -57 & 0xFFFFFFFF
 _RETRY_MS = 500
 _STORAGES_PER_REPORT_BLOCKS_MAX = 1_000_000
 _SHORT_HEARTBEATS_MS = 1000
+_VOLUME_CHECK_MS = 5_000
 
 CallNameNode = Callable[[str, Message], "Promise[Any]"]
 """Call a method of DatanodeProtocol."""
@@ -81,6 +82,7 @@ class NameNodeService:
         self._heart_timer: Timer | None = None
         self._heart_in_flight = False
         self._full_report_due_ms = 0
+        self._volume_check_due_ms = 0
         self._stopped = False
         self._failed: list[tuple[Volume, int]] = []
         dataset = context.dataset
@@ -188,6 +190,12 @@ class NameNodeService:
     def _beat(self) -> None:
         if self._stopped or not self.registered or self._heart_in_flight:
             return
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._volume_check_due_ms:
+            self._volume_check_due_ms = now_ms + _VOLUME_CHECK_MS
+            self._context.dataset.check_volumes()
+            if self._heart_in_flight:
+                return  # a volume failed, and that was told at once
         if self._heart_timer is not None:
             self._heart_timer.cancel()
             self._heart_timer = None

@@ -10,6 +10,7 @@ Owns: paths, VERSION files, free and used room. Must not know: replicas' states.
 Spec: DataStorage and BlockPoolSliceStorage of Hadoop 3.5 (layout -57), near enough to read.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -132,10 +133,17 @@ class Volume:
     # -- room --------------------------------------------------------------------------
 
     def capacity_bytes(self) -> int:
-        return max(0, self._storage.total_bytes(self.path) - self.reserved_bytes)
+        return self._room(self._storage.total_bytes)
 
     def free_bytes(self) -> int:
-        return max(0, self._storage.free_bytes(self.path) - self.reserved_bytes)
+        return self._room(self._storage.free_bytes)
+
+    def _room(self, measure: Callable[[str], int]) -> int:
+        try:
+            return max(0, measure(self.path) - self.reserved_bytes)
+        except FileNotFoundError as error:
+            # For a single file that is an answer, for a whole volume it is a failure.
+            raise StorageError(self.path, error) from error
 
     # -- folders -----------------------------------------------------------------------
 
@@ -169,7 +177,8 @@ class Volume:
         """Raise StorageError unless a file can be made here."""
         probe = f"{self.tmp}/probe"
         self._storage.replace_file(probe, b"x", sync=False)
-        self._storage.remove(probe)
+        with contextlib.suppress(FileNotFoundError):
+            self._storage.remove(probe)
 
     def owns(self, error: StorageError) -> bool:
         return error.path.startswith(self.path + "/")

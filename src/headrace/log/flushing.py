@@ -77,6 +77,14 @@ class Flusher:
         log = self._log
         target = log.log_end_offset
         storage = log.files.storage
+        if self._is_active_alone_dirty():
+            try:
+                storage.sync_now(log.segments[-1].log.get())
+            except StorageError as error:
+                log.fail(error)
+                raise
+            self.on_synced(target)
+            return
         with log.failing():
             files, directories = self.take_dirty()
             for file in files:
@@ -84,6 +92,17 @@ class Flusher:
             for directory in directories:
                 storage.sync_directory(directory)
         self.on_synced(target)
+
+    def _is_active_alone_dirty(self) -> bool:
+        """The usual case of one who syncs after every few batches."""
+        log = self._log
+        return (
+            not self._names_dirty
+            and not self._is_flushing
+            and log.failure is None
+            and log.unsynced_epochs_from == NEVER
+            and log.segments[-1].base_offset <= self.recovery_point < log.log_end_offset
+        )
 
     def take_dirty(self) -> tuple[list[File], list[str]]:
         """What the caller must sync before it calls `on_synced`; nothing if all is durable."""

@@ -52,10 +52,12 @@ def plan(
     if len(missing) > 1 and not create_parent:
         parent = "/" + "/".join(resolved.names[:-1])
         raise refusals.file_not_found(f"Parent directory doesn't exist: {parent}")
-    _check_room(ns, existing)
+    check_room(ns, existing)
     quotas.verify(ns, existing, len(missing), space)
     records: list[Edit] = []
     inode_id, parent_id = ns.last_inode_id + 1, existing.inode_id
+    if len(missing) == 1:
+        return NewNames(inode_id, parent_id, records)
     group = existing.access.group
     base = existing.access.mode if parent_mode is None else parent_mode
     above_acl = existing.acl
@@ -102,7 +104,7 @@ def _check_limits(ns: "Namespace", resolved: Resolved) -> None:
 
 def check_name(ns: "Namespace", name: str, path: str) -> None:
     limit = ns.settings.max_component_length
-    size = len(name.encode("utf-8", "surrogatepass"))
+    size = len(name) if name.isascii() else len(name.encode("utf-8", "surrogatepass"))
     if size > limit:
         raise RemoteError(
             exceptions.FS_LIMIT_PATH_COMPONENT_TOO_LONG,
@@ -111,10 +113,6 @@ def check_name(ns: "Namespace", name: str, path: str) -> None:
         )
     if name in (".snapshot", ".reserved"):
         raise refusals.illegal_argument(f'"{name}" is a reserved name.')
-
-
-def _check_room(ns: "Namespace", directory: DirectoryInode) -> None:
-    check_room(ns, directory)
 
 
 def check_room(ns: "Namespace", directory: DirectoryInode) -> None:

@@ -5,24 +5,28 @@ checkpoint, then the edits behind it. This is the only file that knows what the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError
-from headrace.base.limits import MIB
+from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.limits import METADATA_BATCH_BYTES_MAX, METADATA_WAITING_MAX, MIB
 from headrace.base.promise import Promise
 from headrace.base.storage import Storage
 from headrace.log import checkpoints
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
-from headrace.namespace import refusals
+from headrace.namespace import refusals, retries
+from headrace.namespace.caller import Caller
+from headrace.namespace.edit_batches import encode_batch
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
-from headrace.quorum.sole_host import SoleHost
+from headrace.namespace.requests import AT_MOST_ONCE
+from headrace.quorum.sole_host import SoleHost, Waiting
 from headrace.quorum.state_machine import HostOverloaded, RecordCodec
+from headrace.wire.kafka.record_batch import MAGIC, BatchHeader
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
 NAMESPACE_TOPIC = "__namespace"
@@ -44,12 +48,17 @@ def decode_edit(data: bytes) -> Edit:
     return edit
 
 
+T = TypeVar("T")
+
 EDIT_CODEC = RecordCodec(encode_edit, decode_edit)
+Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Edit], T]]
+_SLOW_SYNC_MS = 15
+"""On average. A busy machine makes a quick disk look like this, too, and threads even slower."""
+_SYNCS_WEIGHED = 8
+_PATIENCE_MS = 500
 _LOAD_BYTES = MIB
 _SEGMENT_BYTES = 64 * MIB
 """Small enough that a checkpoint lets old edits go."""
-
-T = TypeVar("T")
 
 
 def log_path(directory: str) -> str:
@@ -77,8 +86,32 @@ def open_log(storage: Storage, directory: str, clock: Clock, files: FileBudget) 
     return log
 
 
+class Receiver(Protocol):
+    """Who waits for an answer: a promise has this shape."""
+
+    def resolve(self, value: Any) -> None: ...
+
+    def reject(self, error: BaseException) -> None: ...
+
+
 class _NamespaceHost(SoleHost[Namespace]):
-    """Replays from where the state already is, and keeps no history: there may be millions."""
+    """Replays from where the state already is, and keeps no history: there may be millions.
+
+    With `at_turn_end` the decisions of one turn of the loop share a sync that the loop itself
+    waits for: a hop to another thread and back costs more than a good disk. A disk that is slow is
+    left to the thread for a while.
+    """
+
+    at_turn_end: Callable[[Callable[[], None]], None] | None = None
+    _patient_until_ms = 0
+    _sync_ms = 0.0
+    """What a sync took of late, on average."""
+    _segment_count = 0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._header = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, -1, -1, -1, 1)
+        """Of the batch that is being staged; the log does not keep it."""
 
     def _replay_log(self) -> list[Any]:
         log = self.log
@@ -86,6 +119,83 @@ class _NamespaceHost(SoleHost[Namespace]):
         for _ in replay_steps(log, offset, self._replay_batch):
             pass
         return []
+
+    def commit_later(self, records: Sequence[Edit]) -> None:
+        """Stage and replay a decision that was just made; it is synced with its turn."""
+        if not self._append(records, self._encode(records)):
+            assert self.failure is not None
+            raise self.failure
+        if not self._is_syncing:
+            self._sync_group()
+
+    def hold(self, receiver: Receiver, answer: Any) -> bool:
+        """Hand over `answer` once all that the state shows now is durable; False: it is."""
+        offset = self.state.last_offset
+        if offset < self.high_watermark:
+            return False
+        self._waiting.append(Waiting(offset, receiver, answer))  # type: ignore[arg-type]
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._waiting) >= METADATA_WAITING_MAX
+
+    def _encode(self, records: Sequence[Edit]) -> bytearray:
+        now_ms = self._clock.now_ms()
+        batch = encode_batch([record.SerializeToString() for record in records], now_ms)
+        self._header.last_offset_delta = len(records) - 1
+        self._header.max_timestamp = now_ms
+        if len(batch) > METADATA_BATCH_BYTES_MAX:
+            raise HostOverloaded(
+                f"one decision of {len(batch)} bytes; {METADATA_BATCH_BYTES_MAX} are allowed"
+            )
+        return batch
+
+    def _append(self, records: Sequence[Edit], batch: bytearray) -> bool:
+        header = self._header
+        state = self.state
+        try:
+            staged = self.log.stage(
+                memoryview(batch), header, self.leader_epoch, header.max_timestamp
+            )
+            for record in records:
+                state.replay(record)
+        except Exception as error:
+            # A staged batch or a half replayed decision can't be taken back.
+            self._fail(error)
+            return False
+        state.last_offset = staged.last_offset
+        self._staged += records
+        return True
+
+    def _sync_group(self) -> None:
+        if self.at_turn_end is None:
+            super()._sync_group()
+        else:
+            self._is_syncing = True
+            self.at_turn_end(self._sync_turn)
+
+    def _sync_turn(self) -> None:
+        log = self.log
+        began_ms = self._clock.monotonic_ms()
+        # A new segment has new names, whose sync may take long.
+        if began_ms < self._patient_until_ms or len(log.segments) != self._segment_count:
+            self._segment_count = len(log.segments)
+            super()._sync_group()
+            return
+        records, self._staged = self._staged, []
+        try:
+            log.commit()
+            log.flush_now()
+        except StorageError as error:
+            self._fail(error)
+            return
+        ended_ms = self._clock.monotonic_ms()
+        self._sync_ms += (ended_ms - began_ms - self._sync_ms) / _SYNCS_WEIGHED
+        if self._sync_ms > _SLOW_SYNC_MS:
+            self._patient_until_ms = ended_ms + _PATIENCE_MS
+            self._sync_ms = 0.0
+        self._on_group_durable(records, log.log_end_offset)
 
 
 def replay_steps(
@@ -120,13 +230,18 @@ class Journal:
         on_committed: Callable[[int], None],
         on_fatal: Callable[[BaseException], None],
         node_id: int = 1,
+        at_turn_end: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
+        """`at_turn_end`: how to have something done when the loop's turn ends; it allows the loop
+        to wait for a quick disk."""
+
         def committed(records: Sequence[Edit], _last_offset: int) -> None:
             on_committed(len(records))
 
         self._host = _NamespaceHost(
             log, state, EDIT_CODEC, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
+        self._host.at_turn_end = at_turn_end
 
     def load(self) -> None:
         self._host.load()
@@ -155,4 +270,35 @@ class Journal:
             busy: Promise[T] = Promise()
             busy.reject(refusals.retriable(str(promise.error)))
             return busy
+        return promise
+
+    def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
+        """Decide one request; its answer may leave when `hold` or `durable` says so.
+
+        An at-most-once request is remembered with its result.
+        """
+        host = self._host
+        if host.failure is not None:
+            raise host.failure
+        if host.is_full:
+            raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
+        records, response = decide(host.state, request, caller, now_ms)
+        if records:
+            if caller.client_id and type(request) in AT_MOST_ONCE:
+                retries.stamp(records[0], caller, request, response, now_ms)
+            try:
+                host.commit_later(records)
+            except HostOverloaded as error:
+                raise refusals.retriable(str(error)) from error
+        return response
+
+    def hold(self, receiver: Receiver, answer: Any) -> bool:
+        """Have `receiver` told `answer` once all that was decided is durable; False: it is."""
+        return self._host.hold(receiver, answer)
+
+    def durable(self, response: T) -> Promise[T]:
+        """A promise of `response`, kept once all that was decided is durable."""
+        promise: Promise[T] = Promise()
+        if not self._host.hold(promise, response):
+            promise.resolve(response)
         return promise

@@ -51,19 +51,45 @@ class Resolved(NamedTuple):
         return self.snapshot_id != CURRENT
 
 
+def _is_plain(path: str) -> bool:
+    """No name is empty, begins with a dot or has what names may not have."""
+    return not ("/." in path or "//" in path or ":" in path or "\x00" in path)
+
+
 def split(path: str) -> list[str]:
     """Components of a legal absolute path; a refusal otherwise."""
     if path == "/":
         return []
-    if not path.startswith("/"):
+    if path[:1] != "/":
         raise refusals.invalid_path(path)
     names = path[1:].split("/")
     if names[-1] == "":
         names.pop()
+    if _is_plain(path):
+        return names
     for name in names:
         if name in ("", ".", "..") or ":" in name or "\x00" in name:
             raise refusals.invalid_path(path)
     return names
+
+
+def find(ns: "Namespace", path: str, caller: Caller) -> Inode | None:
+    """What is at a plain path, as `resolve` would find it; None: ask `resolve`.
+
+    Plain: no name begins with a dot (`.`, `..`, `.snapshot` and `.reserved` are not looked for
+    here), none is empty, all are directories that may be searched, and there is no symlink.
+    """
+    if path[:1] != "/" or not _is_plain(path):
+        return None
+    unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
+    inode: Inode | None = ns.root
+    for name in path[1:].split("/"):
+        if type(inode) is not DirectoryInode:
+            return None
+        if not unchecked and not may(ns, inode, caller, _EXECUTE):
+            return None
+        inode = inode.children.get(name)
+    return None if type(inode) is SymlinkInode else inode
 
 
 def resolve(
@@ -81,16 +107,12 @@ def resolve(
     names = split(path)
     if names and names[0] == RESERVED:
         names = _from_reserved(ns, path, names)
-    inode: Inode | None = ns.root
-    chain: list[Inode] = [ns.root]
-    snapshot_id = CURRENT
+    directory: Inode = ns.root
+    inode: Inode | None = directory
+    chain: list[Inode] = [directory]
     unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
-    last = len(names) - 1
-    index = 0
-    kept = names
     for index, name in enumerate(names):
-        directory = chain[-1]
-        if not isinstance(directory, DirectoryInode):
+        if type(directory) is not DirectoryInode:
             raise _not_a_directory(directory, names, index)
         if not unchecked and not may(ns, directory, caller, _EXECUTE):
             raise refusals.access_denied(caller.user, "EXECUTE", directory, path)
@@ -98,11 +120,12 @@ def resolve(
             return _resolve_snapshot(ns, path, caller, names, index, chain, write)
         inode = directory.children.get(name)
         if inode is None:
-            return Resolved(path, kept, chain, None, snapshot_id)
+            return Resolved(path, names, chain, None, CURRENT)
         chain.append(inode)
-        if isinstance(inode, SymlinkInode) and (follow or index < last):
+        if type(inode) is SymlinkInode and (follow or index < len(names) - 1):
             raise refusals.unresolved_path(inode, names, index)
-    return Resolved(path, kept, chain, inode, snapshot_id)
+        directory = inode
+    return Resolved(path, names, chain, inode, CURRENT)
 
 
 def _resolve_snapshot(

@@ -4,8 +4,8 @@ Owns: `execute` and `read`, the load at start, and work that is done in slices b
 Must not know: what the requests mean, DataNodes' conversations (`datanode_side`, `writer_side`).
 
 Story of an at-most-once request (D9): its first record carries client id, call id and enough to
-answer again. A retry that comes while the first is under way gets the same promise; one that
-comes later, after a restart even, finds the entry that replay put into the cache.
+answer again. A retry finds the entry that replay put into the cache: while the first is under way
+(and then waits for the same sync), later, and after a restart.
 """
 
 from collections.abc import Callable, Generator
@@ -58,7 +58,6 @@ class NamespaceService:
         self.blocks = BlockMap(ns, self.datanodes, self.safe_mode, random)
         self.journal = make_journal(ns, self._on_committed)
         self._committed = 0
-        self._in_flight: dict[tuple[bytes, int], tuple[Any, Promise[Any]]] = {}
         self._block_slices = Slices(timers, self.drain)
         self.read_slices = Slices(timers, lambda: None)
         """For reads of large trees."""
@@ -89,43 +88,24 @@ class NamespaceService:
 
     def execute(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
         """Decide a change. Refusals come as the promise's error."""
+        try:
+            response = self.decide_now(decide, request, caller)
+        except Exception as error:
+            return rejected(error)
+        return self.journal.durable(response)
+
+    def decide_now(self, decide: Decide[R], request: Any, caller: Caller) -> R:
+        """The same for who keeps the answer back himself, until it is durable. Refusals raise."""
         if self.safe_mode.is_on:
-            return rejected(self._safe_mode_refusal(request))
-        if type(request) not in AT_MOST_ONCE or not caller.client_id:
-            return self._submit(decide, request, caller)
-        return self._execute_once(decide, request, caller)
-
-    def _execute_once(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
-        key = (caller.client_id, caller.call_id)
-        under_way = self._in_flight.get(key)
-        if under_way is not None and under_way[0] == request:
-            return under_way[1]
-        entry = self.ns.retry_cache.get(key)
-        if entry is not None and entry.request == retries.fingerprint(request):
-            ns = self.ns
-            return self.journal.submit(
-                lambda _state: ([], retries.answer_again(ns, request, entry.result))
-            )
-
-        def decide_once(
-            ns: Namespace, asked: Any, who: Caller, now_ms: int
-        ) -> tuple[list[Edit], R]:
-            records, result = decide(ns, asked, who, now_ms)
-            if records:
-                retries.stamp(records[0], who, asked, result, now_ms)
-            return records, result
-
-        promise = self._submit(decide_once, request, caller)
-        if not promise.settled:
-            self._in_flight[key] = (request, promise)
-            promise.then(lambda _: self._in_flight.pop(key, None) and None)
-        return promise
-
-    def _submit(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
-        now_ms = self.clock.now_ms()
-        promise = self.journal.submit(lambda ns: decide(ns, request, caller, now_ms))
+            raise self._safe_mode_refusal(request)
+        if caller.client_id and type(request) in AT_MOST_ONCE:
+            entry = self.ns.retry_cache.get((caller.client_id, caller.call_id))
+            if entry is not None and entry.request == retries.fingerprint(request):
+                answer: R = retries.answer_again(self.ns, request, entry.result)
+                return answer
+        response = self.journal.decide_now(decide, request, caller, self.clock.now_ms())
         self.drain()
-        return promise
+        return response
 
     def read(self, read: Read[R], request: Any, caller: Caller) -> Promise[R]:
         """An answer leaves when the high watermark covers what it saw."""

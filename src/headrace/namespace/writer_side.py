@@ -42,6 +42,7 @@ from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
 R = TypeVar("R")
+_OPENING = frozenset({requests.Create, requests.Append, requests.Truncate})
 
 
 class WriterSide(DatanodeSide):
@@ -51,21 +52,22 @@ class WriterSide(DatanodeSide):
 
     # -- opening -----------------------------------------------------------------------------
 
-    def execute(self, decide: Decide[R], request: Any, caller: Caller) -> Promise[R]:
+    def decide_now(self, decide: Decide[R], request: Any, caller: Caller) -> R:
         """As everywhere; but a file whose writer has gone silent is recovered."""
-        promise = super().execute(decide, request, caller)
-        if not isinstance(request, requests.Create | requests.Append | requests.Truncate):
-            return promise
-        if _is_held_by_another(promise.error):
-            try:
-                self._recover_if_silent(request.src, request.client_name, caller)
-            except RemoteError as error:
-                return rejected(error)
-            promise = super().execute(decide, request, caller)
-        self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
-        if isinstance(request, requests.Truncate) and promise.error is None:
+        if type(request) not in _OPENING:
+            return super().decide_now(decide, request, caller)
+        try:
+            response = super().decide_now(decide, request, caller)
+        except RemoteError as error:
+            if error.class_name != exceptions.ALREADY_BEING_CREATED:
+                raise
+            self._recover_if_silent(request.src, request.client_name, caller)
+            response = super().decide_now(decide, request, caller)
+        finally:
+            self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
+        if type(request) is requests.Truncate:
             self._begin_cut(request.src, caller)
-        return promise
+        return response
 
     def append(self, request: requests.Append, caller: Caller) -> Promise[LastBlockWithStatus]:
         return self.execute(append.decide, request, caller)
@@ -169,8 +171,19 @@ class WriterSide(DatanodeSide):
         return targets
 
     def complete(self, request: requests.Complete, caller: Caller) -> Promise[bool]:
+        try:
+            if self.decide_now(complete.decide, request, caller):
+                return self.journal.durable(True)
+        except Exception as error:
+            return rejected(error)
+        return self.completing(request, caller)
+
+    def completing(self, request: requests.Complete, caller: Caller) -> Promise[bool]:
+        """For a file whose blocks were not all reported when `complete` was decided."""
+        tried = [self.journal.durable(False)]
+
         def attempt() -> Promise[bool]:
-            return self.execute(complete.decide, request, caller)
+            return tried.pop() if tried else self.execute(complete.decide, request, caller)
 
         def is_final(promise: Promise[bool]) -> bool:
             return promise.error is not None or promise.value()
@@ -424,7 +437,3 @@ class WriterSide(DatanodeSide):
             self.release_lease(file)
         except RemoteError as error:
             self.events.debug("lease_recovery_waits", path=file.path(), reason=error.message)
-
-
-def _is_held_by_another(error: BaseException | None) -> bool:
-    return isinstance(error, RemoteError) and error.class_name == exceptions.ALREADY_BEING_CREATED

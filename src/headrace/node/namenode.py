@@ -34,6 +34,7 @@ from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.http.webhdfs import PREFIX, WebHdfs
 from headrace.namespace.journal import Journal, open_log
+from headrace.namespace.host_orders import HostOrders
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.node.hdfs_settings import (
@@ -50,6 +51,7 @@ from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.disk import DiskStorage
+from headrace.runtime.rpc_connection import RpcConnection
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.runtime.web import Chooser, Page, WebServer
 from headrace.runtime.webhdfs_data import WebHdfsData
@@ -169,7 +171,14 @@ class NameNodeProcess:
 
         def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
             check_gap(log, ns)
-            return Journal(log, ns, self._clock, on_committed=on_committed, on_fatal=self._on_fatal)
+            return Journal(
+                log,
+                ns,
+                self._clock,
+                on_committed=on_committed,
+                on_fatal=self._on_fatal,
+                at_turn_end=self._timers.call_soon,
+            )
 
         namenode = NameNode(
             load_newest(self._storage, directory, settings, self._on_damaged_checkpoint),
@@ -181,6 +190,7 @@ class NameNodeProcess:
         )
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
         namenode.read_hosts = lambda: read_hosts(config)
+        namenode.host_orders = HostOrders(self._storage, os.path.join(directory, "hosts.json"))
         namenode.reload_hosts()
         namenode.start()
         self._checkpoints = Checkpoints(
@@ -227,7 +237,13 @@ class NameNodeProcess:
             idle_timeout_ms=config["ipc.client.connection.idle-timeout"],
         )
         self._server = TcpServer(
-            self._loop, self._session, limits, self.log, self._pool, preamble_bytes=OPENING_BYTES
+            self._loop,
+            self._session,
+            limits,
+            self.log,
+            self._pool,
+            preamble_bytes=OPENING_BYTES,
+            connection_class=RpcConnection,
         )
         key = "dfs.namenode.rpc-address"
         host, port = parse_address(key, config[key])

@@ -59,7 +59,7 @@ Decide = Callable[[S], tuple[Sequence[Any], T]]
 OnCommitted = Callable[[Sequence[Any], int], None]
 
 
-class _Waiting(NamedTuple):
+class Waiting(NamedTuple):
     """An answer that may leave once the high watermark is past `offset`."""
 
     offset: int
@@ -93,7 +93,7 @@ class SoleHost(Generic[S]):
         self._is_syncing = False
         self._staged: list[Any] = []
         """Records behind the last group's: replayed, staged, not yet being synced."""
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Waiting] = deque()
 
     # -- start -------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class SoleHost(Generic[S]):
         if self.state.last_offset < self.high_watermark:
             promise.resolve(response)
             return promise
-        self._waiting.append(_Waiting(self.state.last_offset, promise, response))
+        self._waiting.append(Waiting(self.state.last_offset, promise, response))
         if not self._is_syncing and not hold:
             self._sync_group()
         return promise

@@ -138,8 +138,10 @@ class DiskFile:
     def sync(self) -> None:
         if self._fd < 0:
             raise StorageError(self._path, "closed before it was synced")
-        with self._failing():
+        try:
             os.fdatasync(self._fd)
+        except OSError as error:
+            raise StorageError(self._path, error) from error
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

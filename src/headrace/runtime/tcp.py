@@ -390,8 +390,10 @@ class TcpServer:
         pool: BufferPool,
         *,
         preamble_bytes: int = 0,
+        connection_class: "type[TcpConnection]" = TcpConnection,
     ) -> None:
         self.loop = loop
+        self._connection_class = connection_class
         self.session_factory = session_factory
         self.limits = limits
         self.pool = pool
@@ -506,7 +508,7 @@ class TcpServer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.counters.accepted += 1
-            self.connections.add(TcpConnection(self, sock, f"{address[0]}:{address[1]}"))
+            self.connections.add(self._connection_class(self, sock, f"{address[0]}:{address[1]}"))
 
     def _accept_again(self) -> None:
         if self._listener is not None:

@@ -93,15 +93,20 @@ class LocalProcess:
 
 
 class LocalFileSystem:
-    """One NameNode and `datanodes` DataNodes on 127.0.0.1, each in its own process."""
+    """One NameNode and `datanodes` DataNodes on 127.0.0.1, each in its own process.
+
+    A DataNode's volume is `data` below its directory; several are `data-0`, `data-1`, …
+    """
 
     def __init__(
         self,
         data: str | os.PathLike[str] | None = None,
         *,
         datanodes: int = 3,
+        volumes: int = 1,
         settings: Mapping[str, str | int | float | bool] | None = None,
     ) -> None:
+        self._volumes = volumes
         self._temporary = tempfile.mkdtemp(prefix="headrace-") if data is None else None
         self.data = Path(data if data is not None else str(self._temporary))
         self.settings = {key: as_text(value) for key, value in (settings or {}).items()}
@@ -215,7 +220,14 @@ class LocalFileSystem:
             *("--ipc-listen", where.get("ipc", "127.0.0.1:0")),
             *("--http-listen", where.get("http", "127.0.0.1:0")),
             *self._set_arguments(),
+            *self._volume_arguments(node),
         ]
+
+    def _volume_arguments(self, node: LocalProcess) -> list[str]:
+        if self._volumes == 1:
+            return []
+        paths = ",".join(str(node.data / f"data-{index}") for index in range(self._volumes))
+        return ["--set", f"dfs.datanode.data.dir={paths}"]
 
     def _set_arguments(self) -> list[str]:
         return [

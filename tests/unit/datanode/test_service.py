@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,9 @@ class FakeNameNode:
 
     def blockReceivedAndDeleted(self, _: Message) -> Message:
         return pb.BlockReceivedAndDeletedResponseProto()
+
+    def errorReport(self, _: Message) -> Message:
+        return pb.ErrorReportResponseProto()
 
     def reportBadBlocks(self, _: Message) -> Message:
         return pb.ReportBadBlocksResponseProto()
@@ -240,6 +244,27 @@ def test_another_block_pool_stops_the_node(node: DataNode) -> None:
     node.dataset.pool = PoolIdentity("BP-2", 1, "CID", 0)
     node.service.register_again()
     assert len(node.fatal) == 1
+
+
+def test_a_volume_that_is_gone_is_told_and_the_last_one_is_fatal(
+    node: DataNode, tmp_path: Path
+) -> None:
+    node.service.start()
+    second = Volume(node.dataset.storage, str(tmp_path / "second"))
+    second.format(POOL, "uuid", lambda: "second")
+    node.dataset.volumes.append(second)
+    shutil.rmtree(second.path)
+    beats = node.service.heartbeats
+    node.timers.turn()
+    node.timers.turn()
+    assert node.service.heartbeats > beats, "no heartbeat came after the loss"
+    (last,) = [r for name, r in node.namenode.calls if name == "sendHeartbeat"][-1:]
+    assert last.failedVolumes == 1  # type: ignore[attr-defined]
+    assert [one.storageUuid for one in last.reports] != ["DS-second"]  # type: ignore[attr-defined]
+    assert not node.fatal
+    shutil.rmtree(node.dataset.volumes[0].path)
+    node.timers.turn()
+    assert node.fatal
 
 
 # -- the scanner -----------------------------------------------------------------------

@@ -73,16 +73,19 @@ def _seen(ns: "Namespace", file: FileInode, last: ExtendedBlock) -> bool:
 
 
 def _close(file: FileInode, now_ms: int, last: ExtendedBlock | None) -> Edit:
-    record = edits_pb2.CloseFile(inode_id=file.inode_id, time_ms=now_ms)
+    edit = Edit()
+    record = edit.close_file
+    record.inode_id = file.inode_id
+    record.time_ms = now_ms
     if last is not None:
         record.last.CopyFrom(block_record(last))
-    return Edit(close_file=record)
+    return edit
 
 
 def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
     file = ns.file(record.inode_id)
     ns.before_change(file)
-    before = file.space
+    before = file.space if file.blocks else 0
     assert file.features is not None
     assert file.features.writer is not None
     ns.leases.remove(file.features.writer.client_name, file.inode_id)
@@ -90,9 +93,11 @@ def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
     file.drop_plain_features()
     if record.HasField("last"):
         commit(file.blocks[-1], record.last)
+        ns.generation_stamp = max(ns.generation_stamp, record.last.generation_stamp)
     for block in file.blocks[-2:]:
         ns.complete_block(block)
-    ns.generation_stamp = max(ns.generation_stamp, record.last.generation_stamp)
-    if record.time_ms:
-        file.modification_time_ms = record.time_ms
-    ns.charge(file.parent, 0, file.space - before)
+    time_ms = record.time_ms
+    if time_ms:
+        file.modification_time_ms = time_ms
+    if ns.quota_count:
+        ns.charge(file.parent, 0, file.space - before)

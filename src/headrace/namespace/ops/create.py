@@ -36,25 +36,28 @@ def decide(
     )
     acl, group = creating.parent_acl_and_group(resolved)
     mode, inherited = acls.inherited(acl, request.mode, request.unmasked, is_directory=False)
-    record = edits_pb2.AddFile(
-        inode_id=new.inode_id,
-        parent_id=new.parent_id,
-        name=resolved.name,
-        owner=caller.user,
-        group=group,
-        mode=mode & 0o1777,
-        time_ms=now_ms,
-        replication=request.replication,
-        block_size=request.block_size,
-        client_name=request.client_name,
-        client_machine=caller.address,
-        acl=acls.to_records(inherited),
-    )
+    mode &= 0o1777
+    # Set one by one: half of what arguments cost.
+    edit = Edit()
+    record = edit.add_file
+    record.inode_id = new.inode_id
+    record.parent_id = new.parent_id
+    record.name = resolved.name
+    record.owner = caller.user
+    record.group = group
+    record.mode = mode
+    record.time_ms = now_ms
+    record.replication = request.replication
+    record.block_size = request.block_size
+    record.client_name = request.client_name
+    record.client_machine = caller.address
+    if inherited:
+        record.acl.extend(acls.to_records(inherited))
     status = FileStatus(
         2,
         "",
         0,
-        record.mode,
+        mode,
         caller.user,
         group,
         now_ms,
@@ -68,7 +71,7 @@ def decide(
         bool(inherited),
         False,
     )
-    return [*records, *new.records, Edit(add_file=record)], status
+    return [*records, *new.records, edit], status
 
 
 def _replace(

@@ -34,8 +34,11 @@ def decide(
     require_sticky(ns, inode.parent, inode, caller, request.src)
     require_subtree(ns, inode, caller, 7)
     refuse_with_snapshots(ns, inode)
-    record = edits_pb2.Delete(inode_id=inode.inode_id, time_ms=now_ms)
-    return [Edit(delete=record)], True
+    edit = Edit()
+    record = edit.delete
+    record.inode_id = inode.inode_id
+    record.time_ms = now_ms
+    return [edit], True
 
 
 def refuse_with_snapshots(ns: "Namespace", top: Inode) -> None:

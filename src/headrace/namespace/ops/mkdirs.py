@@ -32,17 +32,18 @@ def decide(
     )
     acl, group = creating.parent_acl_and_group(resolved)
     mode, inherited = acls.inherited(acl, request.mode, request.unmasked, is_directory=True)
-    record = edits_pb2.Mkdir(
-        inode_id=new.inode_id,
-        parent_id=new.parent_id,
-        name=resolved.name,
-        owner=caller.user,
-        group=group,
-        mode=mode & 0o1777,
-        time_ms=now_ms,
-        acl=acls.to_records(inherited),
-    )
-    return [*new.records, Edit(mkdir=record)], True
+    edit = Edit()
+    record = edit.mkdir
+    record.inode_id = new.inode_id
+    record.parent_id = new.parent_id
+    record.name = resolved.name
+    record.owner = caller.user
+    record.group = group
+    record.mode = mode & 0o1777
+    record.time_ms = now_ms
+    if inherited:
+        record.acl.extend(acls.to_records(inherited))
+    return [*new.records, edit], True
 
 
 def replay(ns: "Namespace", record: edits_pb2.Mkdir) -> None:

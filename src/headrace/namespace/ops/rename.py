@@ -115,15 +115,15 @@ def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) ->
     elif parent is not inode.parent:
         creating.check_room(ns, parent)
     _check_quota(ns, inode, parent, replaced)
-    return Edit(
-        rename=edits_pb2.Rename(
-            inode_id=inode.inode_id,
-            parent_id=parent.inode_id,
-            name=target.name,
-            time_ms=now_ms,
-            replaced_id=0 if replaced is None else replaced.inode_id,
-        )
-    )
+    edit = Edit()
+    record = edit.rename
+    record.inode_id = inode.inode_id
+    record.parent_id = parent.inode_id
+    record.name = target.name
+    record.time_ms = now_ms
+    if replaced is not None:
+        record.replaced_id = replaced.inode_id
+    return edit
 
 
 def _check_quota(

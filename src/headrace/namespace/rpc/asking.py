@@ -130,12 +130,6 @@ def ask(namenode: NameNode, request: Any, caller: Caller) -> Promise[Any]:
     return answer(namenode, request, caller)
 
 
-def is_durable(namenode: NameNode) -> bool:
-    """All that the state shows: a read need not wait, and needs no promise."""
-    journal = namenode.journal
-    return namenode.ns.last_offset < journal.high_watermark and journal.failure is None
-
-
 def read_of(request_class: type) -> Any:
     """The read that answers such requests; None if something else does."""
     answer = ASKS.get(request_class)

@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace.namespace import requests
 from headrace.namespace.namenode import NameNode
-from headrace.namespace.rpc.client_tree import unmasked_of
+from headrace.namespace.rpc.client_tree import encoded_bool, unmasked_of
 from headrace.namespace.rpc.shapes import (
     block_of,
     located_block_message,
@@ -14,12 +14,19 @@ from headrace.namespace.rpc.shapes import (
     signed_int,
     status_message,
 )
+from headrace.namespace.rpc.status_bytes import is_new_file, new_file_status
 from headrace.namespace.rpc.translation import Translation
-from headrace.namespace.values import ExtendedBlock, LastBlockWithStatus, LocatedBlocks
+from headrace.namespace.values import (
+    ExtendedBlock,
+    FileStatus,
+    LastBlockWithStatus,
+    LocatedBlocks,
+)
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos.hdfs_pb2 import LocatedBlockProto
+from headrace.wire.hadoop.rpc_frames import varint
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
 
 _REPLICATION_POLICY = "replication"
@@ -42,6 +49,16 @@ def _create(message: pb.CreateRequestProto) -> requests.Create:
         signed(message.blockSize),
         unmasked_of(message),
     )
+
+
+def _created(status: FileStatus) -> bytes:
+    """CreateResponseProto, encoded."""
+    data = (
+        new_file_status(status)
+        if is_new_file(status)
+        else status_message(status).SerializeToString()
+    )
+    return b"\x0a%b%b" % (varint(len(data)), data)
 
 
 def _add_block(message: pb.AddBlockRequestProto) -> requests.AddBlock:
@@ -104,9 +121,7 @@ def bad_blocks_of(blocks: Iterable[LocatedBlockProto]) -> BadBlocks:
 
 
 FILES: dict[str, Translation] = {
-    "create": Translation(
-        _create, lambda status: pb.CreateResponseProto(fs=status_message(status))
-    ),
+    "create": Translation(_create, _created),
     "append": Translation(
         lambda m: requests.Append(m.src, m.clientName, m.flag or requests.APPEND),
         _appended,
@@ -125,7 +140,7 @@ FILES: dict[str, Translation] = {
     ),
     "complete": Translation(
         lambda m: requests.Complete(m.src, m.clientName, _optional_block(m, "last"), m.fileId),
-        lambda done: pb.CompleteResponseProto(result=done),
+        encoded_bool,
     ),
     "fsync": Translation(
         lambda m: requests.Fsync(m.src, m.client, m.lastBlockLength, m.fileId),

@@ -13,22 +13,27 @@ def unmasked_of(message: Any) -> int | None:
     return message.unmasked.perm if message.HasField("unmasked") else None
 
 
+def encoded_bool(value: bool) -> bytes:
+    """A response that has `result` as its field 1 and nothing else."""
+    return b"\x08\x01" if value else b"\x08\x00"
+
+
 TREE: dict[str, Translation] = {
     "mkdirs": Translation(
         lambda m: requests.Mkdirs(m.src, m.masked.perm, m.createParent, unmasked_of(m)),
-        lambda made: pb.MkdirsResponseProto(result=made),
+        encoded_bool,
     ),
     "delete": Translation(
         lambda m: requests.Delete(m.src, m.recursive),
-        lambda deleted: pb.DeleteResponseProto(result=deleted),
+        encoded_bool,
     ),
     "rename": Translation(
         lambda m: requests.Rename(m.src, m.dst),
-        lambda renamed: pb.RenameResponseProto(result=renamed),
+        encoded_bool,
     ),
     "rename2": Translation(
         lambda m: requests.Rename2(m.src, m.dst, m.overwriteDest, m.moveToTrash),
-        lambda _: pb.Rename2ResponseProto(),
+        lambda _: b"",
     ),
     "concat": Translation(
         lambda m: requests.Concat(m.trg, tuple(m.srcs)),

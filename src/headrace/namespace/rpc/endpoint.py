@@ -12,9 +12,11 @@ from headrace.namespace.rpc.client_service import service_handlers
 from headrace.namespace.rpc.client_snapshots import SNAPSHOTS
 from headrace.namespace.rpc.client_tree import FILE_SETS, TREE
 from headrace.namespace.rpc.datanode import DatanodeCalls
+from headrace.namespace.rpc.datanode_admin import DatanodeAdminCalls
 from headrace.namespace.rpc.ha_service import ha_service_handlers
 from headrace.namespace.rpc.namenode_protocol import NamenodeCalls
 from headrace.namespace.rpc.refresh import serve_refreshes
+from headrace.namespace.rpc.short_ways import short_reads, short_writes
 from headrace.namespace.rpc.translation import Callers, Groups, handlers
 from headrace.wire.hadoop import rpc_protocols as protocols
 from headrace.wire.hadoop.rpc_session import RpcEndpoint
@@ -33,8 +35,15 @@ def namenode_endpoint(
     client |= AdminCalls(namenode, callers).handlers()
     for table in (TREE, FILES, READS, ACCESS, SNAPSHOTS):
         client |= handlers(namenode, callers, table)
-    endpoint.serve(protocols.CLIENT_NAMENODE, client)
+    endpoint.serve(
+        protocols.CLIENT_NAMENODE,
+        client,
+        reads=short_reads(namenode, groups),
+        writes=short_writes(namenode, groups),
+    )
+    endpoint.hold = namenode.journal.hold
     endpoint.serve(protocols.FILE_SET, handlers(namenode, callers, FILE_SETS))
+    endpoint.serve(protocols.DATANODE_ADMIN, DatanodeAdminCalls(namenode, callers).handlers())
     endpoint.serve(protocols.DATANODE, DatanodeCalls(namenode).handlers())
     endpoint.serve(protocols.NAMENODE, NamenodeCalls(namenode, callers).handlers())
     endpoint.serve(protocols.HA_SERVICE, ha_service_handlers())

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from headrace.base.promise import Promise
 from headrace.namespace.caller import Caller
 from headrace.namespace.namenode import NameNode
-from headrace.namespace.rpc.asking import ask, is_durable, read_of
-from headrace.wire.hadoop.rpc_session import Handler, RpcCall
+from headrace.namespace.rpc.asking import ask, read_of
+from headrace.wire.hadoop.rpc_session import Handler, Later, RpcCall
 
 Groups = Callable[[str], tuple[str, ...]]
 """The groups of a user."""
@@ -50,16 +49,16 @@ def handlers(
 def _handler(namenode: NameNode, callers: Callers, translation: Translation) -> Handler:
     request_of, response_of = translation
     caller_of = callers.of
+    clock = namenode.clock
+    journal = namenode.journal
+    ns = namenode.ns
 
-    def handle(message: Any, call: RpcCall) -> Message | bytes | Promise[Any]:
+    def handle(message: Any, call: RpcCall) -> Message | bytes | Later:
         request = request_of(message)
         caller = caller_of(call)
         read = read_of(type(request))
-        if read is not None and is_durable(namenode):
-            return response_of(read(namenode.ns, request, caller, namenode.clock.now_ms()))
-        answer = ask(namenode, request, caller)
-        if answer.settled and answer.error is None:
-            return response_of(answer.value())
-        return answer.map(response_of)
+        if read is not None and ns.last_offset < journal.high_watermark and not journal.failure:
+            return response_of(read(ns, request, caller, clock.now_ms()))
+        return Later(ask(namenode, request, caller), response_of)
 
     return handle

@@ -90,6 +90,10 @@ def read_varint64(data: bytes, position: int) -> tuple[int, int]:
 def varint(value: int) -> bytes:
     if value < 0x80:
         return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -165,6 +169,53 @@ def answer(call_id: int, client_id: bytes, retry_count: int, response: Message |
 
 _CALL_START = b"\x08\x02\x10\x00\x18"
 _CLIENT_ID = b"\x22\x10"
+TAIL_BYTES = 20
+
+
+def tails(client_id: bytes) -> tuple[bytes, bytes]:
+    """How the headers of a client's first tries end, and those of their answers."""
+    return (
+        b"\x22\x10%b\x28\x00" % client_id,
+        b"\x10\x00\x3a\x10%b\x40\x00" % client_id,
+    )
+
+
+def take_repeated_call(frame: bytes, tail: bytes) -> tuple[int, int] | None:
+    """(call id, where the header ends) of a plain call whose header ends with `tail`.
+
+    What `take_call` does, for a client that has called before: one comparison tells that client
+    id and retry count are the known ones, and only the call id is left to be read.
+    """
+    end = frame[0] + 1
+    start = end - TAIL_BYTES
+    if frame[start:end] != tail or frame[1:6] != _CALL_START:
+        return None
+    zigzag = frame[6]
+    if start == 8:
+        behind = frame[7]
+        if zigzag < 0x80 or behind >= 0x80:
+            return None
+        zigzag = zigzag & 0x7F | behind << 7
+    elif zigzag >= 0x80 or start != 7:
+        zigzag, behind = read_varint(frame, 6)
+        if behind != start:
+            return None
+    return None if zigzag & 1 else (zigzag >> 1, end)
+
+
+def repeated_answer(call_id: int, answer_tail: bytes, body: bytes) -> bytes:
+    """As `answer`, with the end of its header known."""
+    number = varint(call_id)
+    size = varint(len(body))
+    header_bytes = 1 + len(number) + len(answer_tail)
+    return b"%b%c\x08%b%b%b%b" % (
+        _SIZE.pack(1 + header_bytes + len(size) + len(body)),
+        header_bytes,
+        number,
+        answer_tail,
+        size,
+        body,
+    )
 
 
 def take_call(view: memoryview) -> tuple[int, bytes, int, int] | None:

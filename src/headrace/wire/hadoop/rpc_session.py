@@ -1,4 +1,4 @@
-"""One peer's conversation with a server of Hadoop RPC, and the table of what is served.
+"""One peer's conversation with a server of Hadoop RPC.
 
 Owns: the order of the opening (preamble, SASL, context), calls in flight, the form of answers.
 Must not know: sockets (the Transport's), what a method does (the handlers').
@@ -14,12 +14,11 @@ What breaks the protocol is answered with a FATAL header, where the peer could s
 and then costs the connection. What a handler refuses (RemoteError) costs nothing.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from headrace.base.errors import ProtocolError
 from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
@@ -29,100 +28,26 @@ from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_frames as frames
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos.ipc_connection_context_pb2 import IpcConnectionContextProto
-from headrace.wire.hadoop.protos.rpc_engine_pb2 import RequestHeaderProto
 from headrace.wire.hadoop.protos.rpc_header_pb2 import (
     RPC_PROTOCOL_BUFFER,
     RpcRequestHeaderProto,
     RpcResponseHeaderProto,
     RpcSaslProto,
 )
-from headrace.wire.hadoop.rpc_protocols import RpcProtocol
+from headrace.wire.hadoop.rpc_endpoint import (
+    Handler,
+    Later,
+    RpcCall,
+    RpcEndpoint,
+    Served,
+    ShortRead,
+    ShortWrite,
+)
+
+__all__ = ["Handler", "Later", "RpcCall", "RpcEndpoint", "RpcSession", "ShortRead", "ShortWrite"]
 
 _USER_CHARS_MAX = 1024
-_HEADERS_KEPT_MAX = 4096
-
-
-class RpcCall(NamedTuple):
-    """Who calls, and which of his calls it is."""
-
-    user: str
-    real_user: str
-    client_id: bytes
-    call_id: int
-    retry_count: int
-    address: str
-    """The caller's host."""
-
-
-Handler = Callable[[Any, RpcCall], "Message | bytes | Promise[Any]"]
-"""Its answer: a message, the bytes of one, or either later."""
-
-
-class _Served:
-    """A method that is served, with what its calls need."""
-
-    __slots__ = ("handler", "name", "request_class")
-
-    def __init__(self, name: str, request_class: type[Message], handler: Handler) -> None:
-        self.name = name
-        self.request_class = request_class
-        self.handler = handler
-
-
-class RpcEndpoint:
-    """What one port serves: protocols, their handlers, and counters."""
-
-    def __init__(self, on_handler_failure: Callable[[str, BaseException], None]) -> None:
-        self.calls: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.on_handler_failure = on_handler_failure
-        self._served: dict[str, dict[str, _Served]] = {}
-        self._versions: dict[str, int] = {}
-        self._by_header: dict[bytes, _Served] = {}
-
-    def serve(self, protocol: RpcProtocol, handlers: Mapping[str, Handler]) -> None:
-        """Serve these methods of a protocol; the others are refused as unknown."""
-        served = self._served.setdefault(protocol.java_name, {})
-        self._versions[protocol.java_name] = protocol.version
-        for name, handler in handlers.items():
-            served[name] = _Served(name, protocol.methods[name].request_class, handler)
-
-    @property
-    def protocols(self) -> dict[str, list[str]]:
-        """What is served: methods by Java name of their protocol."""
-        return {name: sorted(methods) for name, methods in self._served.items()}
-
-    @property
-    def versions(self) -> dict[str, int]:
-        return self._versions
-
-    def find(self, header: bytes) -> _Served:
-        """The method a RequestHeader names. The same bytes name the same method."""
-        served = self._by_header.get(header)
-        if served is None:
-            served = self._look_up(header)
-            if len(self._by_header) < _HEADERS_KEPT_MAX:
-                self._by_header[header] = served
-        return served
-
-    def _look_up(self, data: bytes) -> _Served:
-        header = frames.parse(RequestHeaderProto, data)
-        protocol, method = header.declaringClassProtocolName, header.methodName
-        methods = self._served.get(protocol)
-        if methods is None:
-            raise RemoteError(java.RPC_NO_SUCH_PROTOCOL, f"Unknown protocol: {protocol}")
-        version = self._versions[protocol]
-        if header.clientProtocolVersion != version:
-            raise RemoteError(
-                java.RPC_VERSION_MISMATCH,
-                f"Protocol {protocol} version mismatch. "
-                f"(client = {header.clientProtocolVersion}, server = {version})",
-            )
-        if method not in methods:
-            raise RemoteError(
-                java.RPC_NO_SUCH_METHOD, f"Unknown method {method} called on {protocol} protocol."
-            )
-        return methods[method]
+_LONE_FRAME_BYTES_MAX = 4096
 
 
 class _Stage(Enum):
@@ -140,27 +65,53 @@ _DETAILS = {
 }
 
 
+class _Owed:
+    """Who gets the answers that are held."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: "RpcSession") -> None:
+        self._session = session
+
+    def resolve(self, value: bytes) -> None:
+        self._session.on_held(value, None)
+
+    def reject(self, error: BaseException) -> None:
+        self._session.on_held(None, error)
+
+
 class RpcSession:
     __slots__ = (
         "_closed",
         "_endpoint",
-        "_host",
         "_in_flight",
         "_in_read",
         "_out",
+        "_owed",
         "_real_user",
         "_stage",
+        "_tails",
         "_transport",
-        "_user",
         "_was_full",
+        "client_id",
+        "host",
+        "memo",
+        "user",
     )
 
     def __init__(self, endpoint: RpcEndpoint, transport: Transport) -> None:
         self._endpoint = endpoint
         self._transport = transport
-        self._host = transport.peer.rpartition(":")[0]
+        self.host = transport.peer.rpartition(":")[0]
         self._stage = _Stage.OPENING
-        self._user = ""
+        self._tails = (b"", b"")
+        """Of the headers of the client that called last, and of their answers."""
+        self._owed = _Owed(self)
+        self.client_id = b""
+        """Of the client that called last."""
+        self.user = ""
+        self.memo: Any = None
+        """What a short way keeps about this peer."""
         self._real_user = ""
         self._in_flight = 0
         self._in_read = False
@@ -244,15 +195,81 @@ class RpcSession:
                 java.ACCESS_CONTROL,
                 "Unauthorized connection: the context names no user",
             )
-        self._user = short_name(user)
+        self.user = short_name(user)
         self._real_user = short_name(context.userInfo.realUser)
         self._stage = _Stage.CALLS
 
     # -- frames ------------------------------------------------------------------------
 
+    def on_lone_frame(self, frame: bytes) -> bytes | None:
+        """A frame that is all that was read: its answer, or b"" if that comes later.
+
+        None: it is not the plain call of a known client, or it is broken; nothing was done, and
+        `on_frame` is to see it. Until the context is there no client is known.
+        """
+        tail, answer_tail = self._tails
+        if not tail or self._in_flight >= IN_FLIGHT_REQUESTS_MAX:
+            return None
+        try:
+            taken = frames.take_repeated_call(frame, tail)
+            if taken is None:
+                return None
+            call_id, position = taken
+            start = position + 1 + frame[position]
+            served = self._endpoint.known.get(frame[position:start])
+            if served is None:
+                return None
+            size = frame[start]
+            start += 1
+            if size >= 0x80:
+                size, start = frames.read_varint(frame, start - 1)
+        except (IndexError, ProtocolError):
+            return None
+        if start + size != len(frame):
+            return None
+        if served.read is not None:
+            body = served.read(frame[start:], self)
+            if body is not None:
+                self._endpoint.calls[served.name] += 1
+                return frames.repeated_answer(call_id, answer_tail, body)
+        request = _parsed(served.request_class, frame[start:])
+        if request is None:
+            return None
+        try:
+            if served.write is not None:
+                return self._write(served, request, call_id, answer_tail)
+            return self._answered(served, request, self._call(call_id))
+        except RemoteError as error:
+            return self._refusal(self._call(call_id), error)
+        except ProtocolError as error:
+            self._unreadable(call_id, error)
+
+    def _call(self, call_id: int) -> RpcCall:
+        """A first try of the client that called last."""
+        return RpcCall(self.user, self._real_user, self.client_id, call_id, 0, self.host)
+
+    def _write(self, served: Served, request: Message, call_id: int, answer_tail: bytes) -> bytes:
+        endpoint = self._endpoint
+        endpoint.calls[served.name] += 1
+        assert served.write is not None
+        body = served.write(request, self, call_id)
+        if isinstance(body, Later):
+            return self._later(self._call(call_id), body)
+        answer = frames.repeated_answer(call_id, answer_tail, body)
+        if endpoint.hold(self._owed, answer):
+            self._in_flight += 1
+            return b""
+        return answer
+
     def on_frame(self, frame: memoryview) -> None:
         self._in_read = True
         if self._stage is _Stage.CALLS:
+            if len(frame) < _LONE_FRAME_BYTES_MAX:
+                answer = self.on_lone_frame(bytes(frame))
+                if answer is not None:
+                    if answer:
+                        self._out.append(answer)
+                    return
             plain = frames.take_call(frame)
             if plain is not None:
                 self._serve(*plain, frame)
@@ -298,45 +315,77 @@ class RpcSession:
     def _serve(
         self, call_id: int, client_id: bytes, retry_count: int, position: int, frame: memoryview
     ) -> None:
-        call = RpcCall(self._user, self._real_user, client_id, call_id, retry_count, self._host)
+        call = RpcCall(self.user, self._real_user, client_id, call_id, retry_count, self.host)
         try:
             method_header, position = frames.take(frame, position)
             served = self._endpoint.find(bytes(method_header))
             data, _ = frames.take(frame, position)
             request = frames.parse(served.request_class, data)
-            self._endpoint.calls[served.name] += 1
-            result = served.handler(request, call)
+            answer = self._answered(served, request, call)
         except RemoteError as error:
-            self._refuse(call, error)
-            return
+            answer = self._refusal(call, error)
         except ProtocolError as error:
-            self._fatal(
-                RpcResponseHeaderProto.FATAL_DESERIALIZING_REQUEST,
-                java.RPC_SERVER,
-                f"IPC server unable to read call parameters: {error}",
-                call_id,
-            )
-        if not isinstance(result, Promise):
-            self._out.append(_encoded(call, result))
-            return
-        self._in_flight += 1
-        result.then(lambda settled: self._on_settled(call, settled))
+            self._unreadable(call_id, error)
+        if answer:
+            self._out.append(answer)
+        if len(client_id) == frames.CLIENT_ID_BYTES:
+            self.client_id = client_id
+            self._tails = frames.tails(client_id)
 
     # -- answers -----------------------------------------------------------------------
 
-    def _on_settled(self, call: RpcCall, settled: Promise[Any]) -> None:
+    def _answered(self, served: Served, request: Message, call: RpcCall) -> bytes:
+        """The answer; b"" if it comes later."""
+        self._endpoint.calls[served.name] += 1
+        result = served.handler(request, call)
+        if isinstance(result, Later):
+            return self._later(call, result)
+        if isinstance(result, Promise):
+            return self._later(call, Later(result, _as_it_is))
+        return _encoded(call, result)
+
+    def _later(self, call: RpcCall, later: Later) -> bytes:
+        promise, response = later
+        self._in_flight += 1
+        promise.then(lambda settled: self._on_settled(call, settled, response))
+        return b""
+
+    def _on_settled(
+        self,
+        call: RpcCall,
+        settled: Promise[Any],
+        response: "Callable[[Any], Message | bytes]",
+    ) -> None:
         self._in_flight -= 1
         if self._closed:
             return
         error = settled.error
         if error is None:
-            self._out.append(_encoded(call, settled.value()))
-        elif isinstance(error, RemoteError):
-            self._refuse(call, error)
-        else:
-            self._endpoint.on_handler_failure(self._transport.peer, error)
-            self._transport.close(f"internal error: {error!r}")
+            try:
+                self._out.append(_encoded(call, response(settled.value())))
+            except Exception as failure:
+                error = failure
+        if isinstance(error, RemoteError):
+            self._out.append(self._refusal(call, error))
+        elif error is not None:
+            self._on_failed(error)
             return
+        if not self._in_read:
+            self._send()
+
+    def _on_failed(self, error: BaseException) -> None:
+        self._endpoint.on_handler_failure(self._transport.peer, error)
+        self._transport.close(f"internal error: {error!r}")
+
+    def on_held(self, answer: bytes | None, error: BaseException | None) -> None:
+        """The answer of a short write may leave, or never will."""
+        self._in_flight -= 1
+        if self._closed:
+            return
+        if error is not None or answer is None:
+            self._on_failed(error or AssertionError("neither an answer nor an error"))
+            return
+        self._out.append(answer)
         if not self._in_read:
             self._send()
 
@@ -348,17 +397,15 @@ class RpcSession:
             self._was_full = False
             self._transport.resume()
 
-    def _refuse(self, call: RpcCall, error: RemoteError) -> None:
+    def _refusal(self, call: RpcCall, error: RemoteError) -> bytes:
         self._endpoint.refused[error.class_name] += 1
-        self._out.append(
-            frames.refusal(
-                call.call_id,
-                call.client_id,
-                call.retry_count,
-                error.class_name,
-                error.message,
-                detail=_DETAILS.get(error.class_name, RpcResponseHeaderProto.ERROR_APPLICATION),
-            )
+        return frames.refusal(
+            call.call_id,
+            call.client_id,
+            call.retry_count,
+            error.class_name,
+            error.message,
+            detail=_DETAILS.get(error.class_name, RpcResponseHeaderProto.ERROR_APPLICATION),
         )
 
     def _taken(self, message_class: type[frames.M], frame: memoryview, position: int) -> frames.M:
@@ -366,6 +413,14 @@ class RpcSession:
             return frames.take_message(message_class, frame, position)[0]
         except ProtocolError as error:
             self._invalid_header(str(error))
+
+    def _unreadable(self, call_id: int, error: ProtocolError) -> NoReturn:
+        self._fatal(
+            RpcResponseHeaderProto.FATAL_DESERIALIZING_REQUEST,
+            java.RPC_SERVER,
+            f"IPC server unable to read call parameters: {error}",
+            call_id,
+        )
 
     def _invalid_header(self, text: str) -> NoReturn:
         self._fatal(RpcResponseHeaderProto.FATAL_INVALID_RPC_HEADER, java.RPC_SERVER, text)
@@ -384,6 +439,20 @@ class RpcSession:
         self._transport.send([*self._out, reply])
         self._out = []
         raise ProtocolError(text)
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
+
+
+def _parsed(request_class: type[Message], data: bytes) -> Message | None:
+    """The request, None if it is not a whole one: the long way tells why."""
+    request = request_class()
+    try:
+        request.ParseFromString(data)
+    except DecodeError:
+        return None
+    return request if request.IsInitialized() else None
 
 
 def short_name(principal: str) -> str:

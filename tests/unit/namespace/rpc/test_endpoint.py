@@ -15,7 +15,7 @@ from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos.rpc_engine_pb2 import RequestHeaderProto
 from headrace.wire.hadoop.rpc_protocols import RpcProtocol
-from headrace.wire.hadoop.rpc_session import RpcCall
+from headrace.wire.hadoop.rpc_session import Later, RpcCall
 
 NOT_SERVED = {"metaSave", "getSnapshotDiffReportListing", "getEditsFromTxid"}
 """Of ClientNamenodeProtocol. A client that asks for the second falls back to the whole report."""
@@ -47,7 +47,10 @@ class Port:
         served = self.endpoint.find(header.SerializeToString())
         call = RpcCall(user, "", b"c" * 16, self._call_id, 0, "127.0.0.1")
         answer = served.handler(request, call)
-        if isinstance(answer, Promise):
+        if isinstance(answer, Later):
+            self.cluster.settle()
+            answer = answer.response(answer.promise.value())
+        elif isinstance(answer, Promise):
             self.cluster.settle()
             answer = answer.value()
         response_class = protocol.methods[method].response_class

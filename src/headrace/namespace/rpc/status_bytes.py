@@ -1,0 +1,95 @@
+"""HdfsFileStatusProto written by hand, straight from an inode: a third of what a message costs.
+
+Owns: the bytes of a status without locations, the same that `shapes.status_message` gives. Must
+not know: methods, callers.
+
+    1 fileType | 2 path | 3 length | 4 permission | 5 owner | 6 group | 7 modification_time
+    | 8 access_time | 9 symlink | 10 block_replication | 11 blocksize | 13 fileId | 14 childrenNum
+    | 16 storagePolicy | 18 flags
+"""
+
+from functools import lru_cache
+
+from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
+from headrace.namespace.status import effective_policy
+from headrace.namespace.values import FILE, FileStatus
+from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
+from headrace.wire.hadoop.rpc_frames import varint
+
+_HAS_ACL = HdfsFileStatusProto.HAS_ACL
+_SNAPSHOT_ENABLED = HdfsFileStatusProto.SNAPSHOT_ENABLED
+_FILE = b"\x08\x02\x12\x00\x18%b%b\x38%b\x40%b\x50%b\x58%b\x68%b\x70\x00\x80\x01%b\x90\x01%b"
+_DIRECTORY = (
+    b"\x08\x01\x12\x00\x18\x00%b\x38%b\x40\x00\x50\x00\x58\x00\x68%b\x70%b\x80\x01%b\x90\x01%b"
+)
+
+_number = lru_cache(maxsize=4096)(varint)
+"""Times, sizes and ids come again."""
+
+
+@lru_cache(maxsize=4096)
+def _access(access: Access) -> bytes:
+    """Fields 4 to 6. Names that are no UTF-8 raise, as a message does."""
+    owner, group = access.owner.encode(), access.group.encode()
+    permission = b"\x08%b" % varint(access.mode)
+    return b"\x22%c%b\x2a%b%b\x32%b%b" % (
+        len(permission),
+        permission,
+        varint(len(owner)),
+        owner,
+        varint(len(group)),
+        group,
+    )
+
+
+def inode_status(inode: Inode) -> bytes | None:
+    """The status of the asked path itself; None for what is left to the message."""
+    features = inode.features
+    flags = _HAS_ACL if features is not None and features.acl else 0
+    if type(inode) is FileInode:
+        return _FILE % (
+            _number(inode.length if inode.blocks else 0),
+            _access(inode.access),
+            _number(inode.modification_time_ms),
+            _number(inode.access_time_ms),
+            _number(inode.replication),
+            _number(inode.block_size),
+            varint(inode.inode_id),
+            _number(0 if features is None else effective_policy(inode)),
+            _number(flags),
+        )
+    if type(inode) is DirectoryInode:
+        policy = 0
+        if features is not None:
+            policy = features.storage_policy
+            if features.snapshots is not None:
+                flags |= _SNAPSHOT_ENABLED
+        return _DIRECTORY % (
+            _access(inode.access),
+            _number(inode.modification_time_ms),
+            varint(inode.inode_id),
+            varint(len(inode.children)),
+            _number(policy),
+            _number(flags),
+        )
+    return None
+
+
+def is_new_file(status: FileStatus) -> bool:
+    """Whether `new_file_status` tells all of it."""
+    return status.kind == FILE and not (status.length or status.path or status.locations)
+
+
+def new_file_status(status: FileStatus) -> bytes:
+    """What `create` answers: the status of a file that has nothing yet."""
+    return _FILE % (
+        b"\x00",
+        _access(Access(status.owner, status.group, status.mode)),
+        _number(status.modification_time_ms),
+        _number(status.access_time_ms),
+        _number(status.replication),
+        _number(status.block_size),
+        varint(status.inode_id),
+        _number(status.storage_policy),
+        b"\x01" if status.has_acl else b"\x00",
+    )
