@@ -155,8 +155,10 @@ class ConsumerGroups:
             raise _not_here(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         tombstone: list[Record] = [(GroupMetadataKey(group=group.group_id), None)]
         if not group.members:
-            is_written = group.generation_id > 0
-            return ConsumerGroup(group.group_id), tombstone if is_written else []
+            # Its epochs go on where the generations were, so that none comes twice.
+            consumer_group = ConsumerGroup(group.group_id)
+            consumer_group.group_epoch = group.generation_id
+            return consumer_group, tombstone if group.generation_id > 0 else []
         reason = conversion.upgrade_refusal(group, world.settings)
         if reason is not None:
             raise Refused(
@@ -277,7 +279,7 @@ class ConsumerGroups:
     # From one kind to the other
 
     def make_classic(self, hosted: HostedGroup) -> ErrorCode:
-        """An empty consumer group becomes an empty classic one: its offsets stay."""
+        """An empty consumer group becomes an empty classic one: its offsets and epoch stay."""
         group = hosted.group
         assert isinstance(group, ConsumerGroup)
         assert not group.members
@@ -286,7 +288,8 @@ class ConsumerGroups:
         if appended.settled and appended.value():
             return group_error(appended.value())
         group.is_dead = True
-        hosted.group = self._shards.new_classic(hosted)
+        classic = hosted.group = self._shards.new_classic(hosted)
+        classic.generation_id = group.group_epoch
         self._reload_if_lost(hosted, appended)
         return ErrorCode.NONE
 
