@@ -254,7 +254,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             consumer.is_in_doubt = True
         settle(self.stage, *self.consumers.values(), rounds=10)
         group = self.stage.coordinator.group("g")
-        assert isinstance(group, ConsumerGroup)
+        assert isinstance(group, ConsumerGroup), self._last_words()
         assert group.state.value == "Stable"
         assert set(group.members) == {each.member_id for each in self.consumers.values()}
         parts = [consumer.owned for consumer in self.consumers.values()]
@@ -267,6 +267,10 @@ class ConsumerGroups(RuleBasedStateMachine):
             assert consumer.owned == group.target[consumer.member_id]
         self.stage.pass_ms(10 * 60_000)
         assert self.stage.state() in ("Empty", "GROUP_ID_NOT_FOUND")
+
+    def _last_words(self) -> str:
+        answers = [consumer.heartbeat() for consumer in self.consumers.values()]
+        return f"{self.stage.state()}: {[a.value() if a.settled else None for a in answers]}"
 
 
 def test_the_machine_covers_both_kinds() -> None:
