@@ -274,9 +274,26 @@ def _check_together(values: Mapping[str, Any]) -> None:
         raise ConfigError(
             "group.min.session.timeout.ms", "must not be above group.max.session.timeout.ms"
         )
+    _check_consumer_groups(values)
     if values["broker.heartbeat.interval.ms"] * 2 > values["broker.session.timeout.ms"]:
         raise ConfigError(
             "broker.heartbeat.interval.ms", "must be at most half of broker.session.timeout.ms"
+        )
+
+
+def _check_consumer_groups(values: Mapping[str, Any]) -> None:
+    for what in ("session.timeout", "heartbeat.interval"):
+        key = f"group.consumer.{what}.ms"
+        low, high = (f"group.consumer.{end}.{what}.ms" for end in ("min", "max"))
+        if not values[low] <= values[key] <= values[high]:
+            raise ConfigError(key, f"must be between {low} and {high}")
+    if (
+        values["group.consumer.heartbeat.interval.ms"]
+        >= values["group.consumer.session.timeout.ms"]
+    ):
+        raise ConfigError(
+            "group.consumer.heartbeat.interval.ms",
+            "must be less than group.consumer.session.timeout.ms",
         )
 
 

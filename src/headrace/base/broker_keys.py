@@ -40,6 +40,12 @@ _B, _S, _I, _H, _L, _D, _LIST, _C, _P = (
 )
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _FIXED, _BROKER, _CLUSTER = UpdateMode.READ_ONLY, UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
+CONSUMER_ASSIGNORS = (
+    "uniform",
+    "range",
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+)
 _ONE_UP = Range(1)
 _ZERO_UP = Range(0)
 
@@ -205,7 +211,28 @@ _GROUPS = (
          "default is 3000, its quickstart file says 0, and so does this: a lone consumer starts "
          "at once.",
          kafka=3000),
-    _key("group.max.size", _I, INT_MAX, _MEDIUM, "Members of one group.", _ONE_UP),
+    _key("group.max.size", _I, INT_MAX, _MEDIUM, "Members of one classic group.", _ONE_UP),
+    _key("group.consumer.session.timeout.ms", _I, 45_000, _MEDIUM,
+         "A member of a consumer group is gone when it was silent for so long.", _ONE_UP),
+    _key("group.consumer.min.session.timeout.ms", _I, 45_000, _MEDIUM,
+         "Shortest session time-out that may be set for a consumer group.", _ONE_UP),
+    _key("group.consumer.max.session.timeout.ms", _I, 60_000, _MEDIUM,
+         "Longest session time-out that may be set for a consumer group.", _ONE_UP),
+    _key("group.consumer.heartbeat.interval.ms", _I, 5_000, _MEDIUM,
+         "Time between two heartbeats of a member of a consumer group.", _ONE_UP),
+    _key("group.consumer.min.heartbeat.interval.ms", _I, 5_000, _MEDIUM,
+         "Shortest heartbeat interval that may be set for a consumer group.", _ONE_UP),
+    _key("group.consumer.max.heartbeat.interval.ms", _I, 15_000, _MEDIUM,
+         "Longest heartbeat interval that may be set for a consumer group.", _ONE_UP),
+    _key("group.consumer.max.size", _I, INT_MAX, _MEDIUM, "Members of one consumer group.",
+         _ONE_UP),
+    _key("group.consumer.assignors", _LIST, ("uniform", "range"), _MEDIUM,
+         "Who assigns partitions in consumer groups; the first one where members name none.",
+         ListOf(CONSUMER_ASSIGNORS)),
+    _key("group.consumer.migration.policy", _S, "bidirectional", _MEDIUM,
+         "Whether groups may change between the classic and the consumer protocol while they have "
+         "members: bidirectional, upgrade, downgrade, disabled.",
+         OneOf(("bidirectional", "upgrade", "downgrade", "disabled"))),
     _key("offset.metadata.max.bytes", _I, 4096, _HIGH, "Largest note beside a committed offset."),
     _key("offsets.retention.minutes", _I, 10_080, _HIGH,
          "Offsets of a group that has been empty for so long are dropped.", _ONE_UP),
@@ -399,6 +426,11 @@ _IDLE = (
     _idle("group.coordinator.threads", _I, 4, _ONE_UP),
     _idle("group.coordinator.background.threads", _I, 2, _ONE_UP),
     _idle("group.coordinator.append.linger.ms", _I, -1, Range(-1)),
+    _idle("group.consumer.regex.refresh.interval.ms", _I, 600_000, Range(10_000)),
+    _idle("group.consumer.assignment.interval.ms", _I, 1_000, _ZERO_UP),
+    _idle("group.consumer.min.assignment.interval.ms", _I, 0, _ZERO_UP),
+    _idle("group.consumer.max.assignment.interval.ms", _I, 15_000, _ZERO_UP),
+    _idle("group.consumer.assignor.offload.enable", _B, True),
     _idle("replica.selector.class", _S, None),
     _idle("replica.socket.receive.buffer.bytes", _I, 65_536),
     _idle("socket.connection.setup.timeout.ms", _L, 10_000),

@@ -38,7 +38,11 @@ from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterImage
 from headrace.quorum.peers import Peers
-from headrace.wire.kafka.messages.metadata_records import RemoveTopicRecord, TopicRecord
+from headrace.wire.kafka.messages.metadata_records import (
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 
 class ControllerClient(Protocol):
@@ -187,6 +191,9 @@ class Broker:
         gone = self.partitions.follow(self.image, records)
         if self.is_serving:
             self._tell_of_topics(records, gone)
+        changed = self._changed_topics(records) | gone
+        if changed:
+            self.groups.on_topics_changed(changed)
         if gone:
             self.groups.on_topics_deleted(sorted(gone))
             self.transactions.on_topics_deleted()
@@ -195,6 +202,16 @@ class Broker:
             self.partitions.refresh_configs(self.image)
         if self._waiting_for_image:
             self._wake_waiting()
+
+    def _changed_topics(self, records: Sequence[Any]) -> set[str]:
+        """Topics that came or have more partitions."""
+        names = {record.name for record in records if isinstance(record, TopicRecord)}
+        for record in records:
+            if isinstance(record, PartitionRecord):
+                topic = self.image.topics_by_id.get(record.topic_id)
+                if topic is not None:
+                    names.add(topic.name)
+        return names
 
     def _on_role(self, partition: Partition, leads: bool) -> None:
         """Coordinators move with the partitions that hold their state."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from headrace.base.broker_config import BROKER_CONFIG, BrokerConfig
 from headrace.base.config import ConfigKey, format_value
 from headrace.base.config_sources import Source
+from headrace.base.group_config import GROUP_CONFIG
 from headrace.base.topic_config import TOPIC_CONFIG, from_synonym, synonym_in_force
 
 
@@ -23,6 +24,7 @@ class WireSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 _WIRE_SOURCES = {
@@ -55,9 +57,17 @@ class ConfigEntry(NamedTuple):
 def topic_config_entries(overrides: Mapping[str, str], config: BrokerConfig) -> list[ConfigEntry]:
     """Every config of a topic. Internal keys are shown only where they are set."""
     return [
-        _topic_entry(key, overrides, config)
+        _own_entry(key, overrides, config, WireSource.TOPIC)
         for name, key in sorted(TOPIC_CONFIG.keys.items())
         if name in overrides or not key.internal
+    ]
+
+
+def group_config_entries(overrides: Mapping[str, str], config: BrokerConfig) -> list[ConfigEntry]:
+    """Every config of a group, whether the group exists or not."""
+    return [
+        _own_entry(key, overrides, config, WireSource.GROUP)
+        for _, key in sorted(GROUP_CONFIG.keys.items())
     ]
 
 
@@ -80,12 +90,14 @@ def default_broker_entries(cluster_wide: Mapping[str, str]) -> list[ConfigEntry]
     return entries
 
 
-def _topic_entry(key: ConfigKey, overrides: Mapping[str, str], config: BrokerConfig) -> ConfigEntry:
+def _own_entry(
+    key: ConfigKey, overrides: Mapping[str, str], config: BrokerConfig, source: WireSource
+) -> ConfigEntry:
     synonyms: list[Synonym] = []
     value: Any
     if key.name in overrides:
         value = overrides[key.name]
-        synonyms.append(Synonym(key.name, _shown(key, value), WireSource.TOPIC))
+        synonyms.append(Synonym(key.name, _shown(key, value), source))
     else:
         synonym = synonym_in_force(key, config.values)
         value = key.default if synonym is None else from_synonym(synonym, config[synonym])

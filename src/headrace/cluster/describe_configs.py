@@ -14,6 +14,7 @@ from headrace.cluster.config_view import (
     ConfigEntry,
     broker_config_entries,
     default_broker_entries,
+    group_config_entries,
     topic_config_entries,
 )
 from headrace.cluster.decision import Refusal
@@ -81,7 +82,10 @@ def _entries(
             return _topic_entries(node, name)
         case value if value == RESOURCE_BROKER:
             return _broker_entries(node, name)
-        case value if value in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS) and name:
+        case value if value == RESOURCE_GROUP and name:
+            overrides = node.image.configs.get((RESOURCE_GROUP, name), {})
+            return group_config_entries(overrides, node.config)
+        case value if value == RESOURCE_CLIENT_METRICS and name:
             return []
     return Refusal(
         ErrorCode.INVALID_REQUEST,

@@ -3,10 +3,9 @@
 Owns: `SUPPORTED`, the bootstrap records, and who can't be part of the cluster. Pure.
 Spec: KIP-584, KIP-1022. A level of 0 is "not there": it is never finalized nor listed.
 
-Only what is served is supported. The metadata version is that of the records we write (4.3-IV0);
-the new group protocol stands at 0 until it exists. `kraft.version` is the
-quorum's: no record of the metadata tells of it. Every quorum of ours begins with voters in its log
-(KIP-853), which is level 1: it is shown as finalized and can't be changed.
+Only what is served is supported. The metadata version is that of the records we write (4.3-IV0).
+`kraft.version` is the quorum's: no record of the metadata tells of it. Every quorum of ours begins
+with voters in its log (KIP-853), which is level 1: it is shown as finalized and can't be changed.
 """
 
 from headrace.cluster.decision import Records
@@ -19,11 +18,12 @@ METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 KRAFT_VERSION_LEVEL = KRAFT_VERSION_MAX
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
 
 SUPPORTED: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (30, 30),
     TRANSACTION_VERSION: (0, 2),
-    "group.version": (0, 0),
+    GROUP_VERSION: (0, 1),
 }
 """Feature name: lowest and highest level that this version serves."""
 

@@ -54,7 +54,11 @@ def create(*names: str, partitions: int = 1) -> CreateTopicsRequest:
 
 def test_a_new_cluster_has_its_features_and_its_broker() -> None:
     cluster = SimulatedController()
-    assert cluster.image.features == {"metadata.version": 30, "transaction.version": 2}
+    assert cluster.image.features == {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+    }
     broker = cluster.image.brokers[1]
     assert not broker.fenced
     assert broker.endpoints[0].host == "broker1"

@@ -57,7 +57,11 @@ def test_a_new_cluster_gets_its_levels_once() -> None:
     image = ClusterImage()
     records, _ = decide_bootstrap(image)
     after = replayed(image, records)
-    assert after.features == {"metadata.version": 30, "transaction.version": 2}
+    assert after.features == {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+    }
     assert decide_bootstrap(after) == ([], None)
 
 

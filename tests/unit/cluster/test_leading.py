@@ -117,7 +117,11 @@ class Cluster:
 
 def test_a_new_cluster_gets_its_first_records_from_its_first_controller() -> None:
     cluster = Cluster()
-    assert cluster.host.state.features == {"metadata.version": 30, "transaction.version": 2}
+    assert cluster.host.state.features == {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+    }
     assert cluster.controller.is_active
     assert cluster.says("controller_active")
     before = len(cluster.log.committed)

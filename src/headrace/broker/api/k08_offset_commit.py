@@ -1,9 +1,9 @@
 """OffsetCommit (key 8), versions 2–10.
 
 2 a retention of its own (gone in 5) · 3 throttle time · 6 leader epochs (KIP-320) · 7 static
-members (KIP-345) · 8 flexible · 9 GROUP_ID_NOT_FOUND for unknown groups (KIP-848) · 10 topic ids.
+members (KIP-345) · 8 flexible · 9 members of consumer groups with their epochs, and
+GROUP_ID_NOT_FOUND for unknown groups (KIP-848) · 10 topic ids.
 Any offset is taken as it is, as Kafka does: what it means is the consumer's.
-Missing: members of the consumer protocol (KIP-848), STALE_MEMBER_EPOCH.
 """
 
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from headrace.wire.kafka.messages.offset_commit import (
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
-FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
+FIRST_VERSION_WITH_MEMBER_EPOCHS = 9
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 NO_RETENTION = -1
 
@@ -51,11 +51,14 @@ def handle(
         return _response(broker.image, request, version, outcomes)
 
     committer = Committer(
-        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        knows_epochs=version >= FIRST_VERSION_WITH_MEMBER_EPOCHS,
     )
     unknown_group_error = (
         ErrorCode.GROUP_ID_NOT_FOUND
-        if version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND
+        if version >= FIRST_VERSION_WITH_MEMBER_EPOCHS
         else ErrorCode.ILLEGAL_GENERATION
     )
     return broker.groups.commits.commit(

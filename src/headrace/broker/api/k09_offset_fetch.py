@@ -2,10 +2,9 @@
 
 2 null topics for all, and an error for the whole group · 3 throttle time · 5 leader epochs
 (KIP-320) · 6 flexible · 7 require_stable (KIP-447) · 8 several groups (KIP-709) · 9 member and
-epoch of the consumer protocol · 10 topic ids.
+epoch of consumer groups: STALE_MEMBER_EPOCH (KIP-848) · 10 topic ids.
 An unknown group has committed nothing, which is no error.
 Who requires stable offsets is told UNSTABLE_OFFSET_COMMIT while a transaction may change one.
-Missing: KIP-848 members.
 """
 
 from typing import TYPE_CHECKING
@@ -59,7 +58,7 @@ def _fetch(
     broker: "Broker", asked: OffsetFetchRequestGroup, version: int, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=asked.group_id)
-    found = broker.groups.commits.fetch(asked.group_id)
+    found = broker.groups.commits.fetch(asked.group_id, asked.member_id, asked.member_epoch)
     view = None if isinstance(found, ErrorCode) else found
     if isinstance(found, ErrorCode) and found is not ErrorCode.GROUP_ID_NOT_FOUND:
         answer.error_code = int(found)

@@ -2,12 +2,14 @@
 
 1 throttle time · 3 authorized operations (KIP-430) · 4 static members (KIP-345) · 5 flexible · 6
 GROUP_ID_NOT_FOUND and an error message for unknown groups (KIP-1043); before, they are "Dead".
+Consumer groups (KIP-848) are unknown here: ConsumerGroupDescribe tells of them.
 Metadata and assignments are shown of stable groups only.
 """
 
 from typing import TYPE_CHECKING
 
 from headrace.broker.context import RequestContext
+from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.group import Group, GroupState
 from headrace.broker.groups.member import Member
 from headrace.wire.kafka.errors import ErrorCode
@@ -40,7 +42,9 @@ def handle(
 def _describe(broker: "Broker", group_id: str, version: int) -> DescribedGroup:
     group = broker.groups.group(group_id)
     if group is ErrorCode.GROUP_ID_NOT_FOUND:
-        return _unknown(group_id, version)
+        return _unknown(group_id, version, f"Group {group_id} not found.")
+    if isinstance(group, ConsumerGroup):
+        return _unknown(group_id, version, f"Group {group_id} is not a classic group.")
     if isinstance(group, ErrorCode):
         return DescribedGroup(group_id=group_id, error_code=int(group))
     is_stable = group.state is GroupState.STABLE
@@ -53,11 +57,11 @@ def _describe(broker: "Broker", group_id: str, version: int) -> DescribedGroup:
     )
 
 
-def _unknown(group_id: str, version: int) -> DescribedGroup:
+def _unknown(group_id: str, version: int, message: str) -> DescribedGroup:
     unknown = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:
         unknown.error_code = int(ErrorCode.GROUP_ID_NOT_FOUND)
-        unknown.error_message = f"Group {group_id} not found."
+        unknown.error_message = message
     return unknown
 
 

@@ -2,12 +2,14 @@
 
 1 throttle time · 3 flexible · 4 states, and a filter by them (KIP-518) · 5 types, and a filter by
 them (KIP-848). Filters ignore case; a name nobody knows filters everything out.
-Missing: types other than "classic".
 """
 
 from typing import TYPE_CHECKING
 
 from headrace.broker.context import RequestContext
+from headrace.broker.groups.consumer.group import ConsumerGroup
+from headrace.broker.groups.group import Group
+from headrace.broker.groups.subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.list_groups import (
     ListedGroup,
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
 CLASSIC = "classic"
+CONSUMER = "consumer"
 
 
 def handle(
@@ -31,17 +34,24 @@ def handle(
         return ListGroupsResponse(error_code=int(groups))
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
-    if types and CLASSIC not in types:
-        return ListGroupsResponse()
     return ListGroupsResponse(
         groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=CLASSIC,
-            )
-            for group in groups
-            if not states or group.state.value.lower() in states
+            listed
+            for listed in map(_listed, groups)
+            if (not states or listed.group_state.lower() in states)
+            and (not types or listed.group_type in types)
         ]
+    )
+
+
+def _listed(group: Group | ConsumerGroup) -> ListedGroup:
+    if isinstance(group, ConsumerGroup):
+        protocol_type, group_type = CONSUMER_PROTOCOL_TYPE, CONSUMER
+    else:
+        protocol_type, group_type = group.protocol_type or "", CLASSIC
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=protocol_type,
+        group_state=group.state.value,
+        group_type=group_type,
     )

@@ -59,6 +59,8 @@ APIS: tuple[Api, ...] = (
     Api(64, "UnregisterBroker", 0, 0),
     Api(65, "DescribeTransactions", 0, 0),
     Api(66, "ListTransactions", 0, 2),
+    Api(68, "ConsumerGroupHeartbeat", 0, 1),
+    Api(69, "ConsumerGroupDescribe", 0, 1),
     Api(75, "DescribeTopicPartitions", 0, 0),
     Api(80, "AddRaftVoter", 0, 1),
     Api(81, "RemoveRaftVoter", 0, 0),

@@ -15,7 +15,11 @@ from dataclasses import dataclass
 
 from headrace.base.promise import Promise
 from headrace.broker.groups import session
-from headrace.broker.groups.group import GroupState
+from headrace.broker.groups.consumer.commit_checks import commit_errors, fetch_error
+from headrace.broker.groups.consumer.conversion import tombstones
+from headrace.broker.groups.consumer.group import ConsumerGroup
+from headrace.broker.groups.consumer.records import encode
+from headrace.broker.groups.group import Group, GroupState
 from headrace.broker.groups.offsets import (
     CommittedOffset,
     OffsetTable,
@@ -46,6 +50,9 @@ class Committer:
     member_id: str
     group_instance_id: str | None
     generation_id: int
+    """Of a classic group; in a consumer group the member's epoch."""
+    knows_epochs: bool = True
+    """False for versions from before consumer groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +80,43 @@ class Commits:
         hosted = self._host_of(group_id, committer, unknown_group_error)
         if isinstance(hosted, ErrorCode):
             return Promise.resolved(dict.fromkeys(offsets, hosted))
+        errors = self._errors(hosted, committer, offsets)
+        if errors and len(errors) == len(offsets):
+            self._shards.forget_if_unused(hosted)
+            return Promise.resolved(errors)
+        self._shards.arm(hosted)
+        return self._write(hosted, _without(offsets, errors)).map(lambda kept: {**kept, **errors})
+
+    def _errors(
+        self,
+        hosted: HostedGroup,
+        committer: Committer,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        *,
+        is_transactional: bool = False,
+    ) -> Outcomes:
+        """Of those offsets that these may not commit now."""
+        group = hosted.group
+        if isinstance(group, ConsumerGroup):
+            errors = commit_errors(
+                group,
+                committer.member_id,
+                committer.group_instance_id,
+                committer.generation_id,
+                {key: (committed.topic_id, key[1]) for key, committed in offsets.items()},
+                is_transactional=is_transactional,
+                knows_epochs=committer.knows_epochs,
+            )
+            return dict.fromkeys(offsets, errors) if isinstance(errors, ErrorCode) else errors
         error = session.commit_error(
-            hosted.group,
+            group,
             committer.member_id,
             committer.group_instance_id,
             committer.generation_id,
             self._shards.now(),
+            is_transactional=is_transactional,
         )
-        if error is not ErrorCode.NONE:
-            self._shards.forget_if_unused(hosted)
-            return Promise.resolved(dict.fromkeys(offsets, error))
-        self._shards.arm(hosted)
-        return self._write(hosted, offsets)
+        return {} if error is ErrorCode.NONE else dict.fromkeys(offsets, error)
 
     def _host_of(
         self, group_id: str, committer: Committer, unknown_group_error: ErrorCode
@@ -136,18 +168,9 @@ class Commits:
         hosted = self._host_of(group_id, committer, ErrorCode.ILLEGAL_GENERATION)
         if isinstance(hosted, ErrorCode):
             return Promise.resolved(dict.fromkeys(offsets, hosted))
-        error = session.commit_error(
-            hosted.group,
-            committer.member_id,
-            committer.group_instance_id,
-            committer.generation_id,
-            self._shards.now(),
-            is_transactional=True,
-        )
-        if error is not ErrorCode.NONE:
-            self._shards.forget_if_unused(hosted)
-            return Promise.resolved(dict.fromkeys(offsets, error))
-        outcomes, kept = self._admit(offsets)
+        errors = self._errors(hosted, committer, offsets, is_transactional=True)
+        outcomes, kept = self._admit(_without(offsets, errors))
+        outcomes.update(errors)
         if not kept:
             self._shards.forget_if_unused(hosted)
             return Promise.resolved(outcomes)
@@ -183,11 +206,19 @@ class Commits:
 
     # Reading
 
-    def fetch(self, group_id: str) -> "CommittedView | ErrorCode":
-        """What a group has committed; GROUP_ID_NOT_FOUND, or why nobody could know here."""
+    def fetch(
+        self, group_id: str, member_id: str | None = None, member_epoch: int = -1
+    ) -> "CommittedView | ErrorCode":
+        """What a group has committed; GROUP_ID_NOT_FOUND, or why nobody could know here.
+
+        A member of a consumer group that tells its epoch is told when that is stale."""
         hosted = self._shards.find(group_id)
         if isinstance(hosted, ErrorCode):
             return hosted
+        if isinstance(hosted.group, ConsumerGroup):
+            error = fetch_error(hosted.group, member_id, member_epoch)
+            if error is not ErrorCode.NONE:
+                return error
         return CommittedView(hosted.offsets, self._image_source())
 
     # Forgetting
@@ -217,9 +248,9 @@ class Commits:
         hosted = self._shards.find(group_id)
         if isinstance(hosted, ErrorCode):
             return Promise.resolved(hosted)
-        if hosted.group.state is GroupState.DEAD:
+        if hosted.group.is_dead:
             return Promise.resolved(ErrorCode.GROUP_ID_NOT_FOUND)
-        if hosted.group.state is not GroupState.EMPTY:
+        if not _is_empty(hosted.group):
             return Promise.resolved(ErrorCode.NON_EMPTY_GROUP)
         return self._bury(hosted)
 
@@ -234,12 +265,12 @@ class Commits:
         for hosted in self._shards.hosted():
             group, table = hosted.group, hosted.offsets
             expiry = expiry_of(group, retention_ms)
-            if expiry is None or group.state is GroupState.DEAD:
+            if expiry is None or group.is_dead:
                 continue
             keys = expired_offsets(table, expiry, now.wall_ms)
             is_idle = (
-                group.state is GroupState.EMPTY
-                and not group.pending_members
+                _is_empty(group)
+                and not (isinstance(group, Group) and group.pending_members)
                 and not table.has_any_pending
             )
             if is_idle and len(keys) == len(table) and not table.has_any_in_flight:
@@ -255,7 +286,7 @@ class Commits:
         deletions = []
         for hosted in self._shards.hosted():
             keys = [key for key in hosted.offsets.keys() if key[0] in gone]  # noqa: SIM118
-            if keys and hosted.group.state is not GroupState.DEAD:
+            if keys and not hosted.group.is_dead:
                 deletions.append(self._forget(hosted, keys))
         return _sum(deletions)
 
@@ -295,9 +326,11 @@ class Commits:
         group, table = hosted.group, hosted.offsets
         changes: dict[TopicPartition, CommittedOffset | None] = dict.fromkeys(table.keys())
         records = [offset_record(group.group_id, *key, None) for key in changes]
-        records.append(group_tombstone(group.group_id))
-        empty_since_ms = group.state_since_ms
-        group.transition(GroupState.DEAD, self._shards.now().wall_ms)
+        revive = _begin_deletion(group, self._shards)
+        if isinstance(group, ConsumerGroup):
+            records += [encode(record) for record in tombstones(group)]
+        else:
+            records.append(group_tombstone(group.group_id))
         ticket = table.begin(changes)
 
         def applied(append_error: int) -> ErrorCode:
@@ -305,8 +338,7 @@ class Commits:
             if not append_error:
                 self._shards.forget(hosted)
             elif self._shards.is_current(hosted.shard):
-                group.transition(GroupState.EMPTY, self._shards.now().wall_ms)
-                group.state_since_ms = empty_since_ms
+                revive()
             return group_error(append_error)
 
         return self._append_in_batches(hosted.shard, records).map(applied)
@@ -361,10 +393,45 @@ class CommittedView:
         return image is None or not any(committed.topic_id) or committed.topic_id == image.topic_id
 
 
+def _is_empty(group: Group | ConsumerGroup) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return not group.members
+    return group.state is GroupState.EMPTY
+
+
+def _begin_deletion(group: Group | ConsumerGroup, shards: Shards) -> Callable[[], None]:
+    """Make a group Dead; what brings it back if the log refuses."""
+    if isinstance(group, ConsumerGroup):
+        group.is_dead = True
+
+        def revive_consumer(group: ConsumerGroup = group) -> None:
+            group.is_dead = False
+
+        return revive_consumer
+    empty_since_ms = group.state_since_ms
+    group.transition(GroupState.DEAD, shards.now().wall_ms)
+
+    def revive(group: Group = group) -> None:
+        group.transition(GroupState.EMPTY, shards.now().wall_ms)
+        group.state_since_ms = empty_since_ms
+
+    return revive
+
+
+def _without(
+    offsets: Mapping[TopicPartition, CommittedOffset], errors: Outcomes
+) -> Mapping[TopicPartition, CommittedOffset]:
+    if not errors:
+        return offsets
+    return {key: committed for key, committed in offsets.items() if key not in errors}
+
+
 def _offset_delete_error(hosted: HostedGroup) -> ErrorCode:
     group = hosted.group
-    if group.state is GroupState.DEAD:
+    if group.is_dead:
         return ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
     if group.state is not GroupState.EMPTY and not group.is_consumer_group:
         # Which topics the members read only they know.
         return ErrorCode.NON_EMPTY_GROUP
@@ -373,6 +440,8 @@ def _offset_delete_error(hosted: HostedGroup) -> ErrorCode:
 
 def _is_subscribed(hosted: HostedGroup, topic: str) -> bool:
     group = hosted.group
+    if isinstance(group, ConsumerGroup):
+        return group.is_subscribed_to(topic)
     if group.subscribed_topics is None:
         return group.is_consumer_group
     return topic in group.subscribed_topics

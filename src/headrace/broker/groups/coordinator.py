@@ -2,9 +2,10 @@
 
 Owns: the way from a group id to its group, and what is asked of groups that don't exist,
 are being loaded, or live elsewhere. Must not know: versions, the wire.
-Spec: Kafka's GroupCoordinatorService (classic protocol).
+Spec: Kafka's GroupCoordinatorService.
 
-Offsets are `commits`, members are `joining` and `session`; this is the door to both.
+Offsets are `commits`; members of classic groups are `joining` and `session`, those of consumer
+groups are `consumer`; this is the door to all.
 """
 
 from collections import Counter
@@ -16,6 +17,8 @@ from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.broker.groups import joining, session
 from headrace.broker.groups.commits import Commits
+from headrace.broker.groups.consumer.coordination import ConsumerGroups
+from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.group import Group
 from headrace.broker.groups.member import (
     UNKNOWN_MEMBER_ID,
@@ -54,6 +57,7 @@ class GroupCoordinator:
         self._timers = timers
         self._shards = Shards(self.settings, offsets_log, clock, timers, random)
         self.commits = Commits(self._shards, image_source)
+        self.consumer = ConsumerGroups(self._shards, image_source)
         self._retention_timer: Timer | None = None
 
     # Life
@@ -118,6 +122,15 @@ class GroupCoordinator:
             hosted = self._shards.find(group_id)
         if isinstance(hosted, ErrorCode):
             return _refuse_join(question, _unknown_member(hosted))
+        if isinstance(hosted.group, ConsumerGroup):
+            if hosted.group.is_dead:
+                return _refuse_join(question, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if hosted.group.members:
+                return self.consumer.join(hosted, question)
+            error = self.consumer.make_classic(hosted)
+            if error is not ErrorCode.NONE:
+                return _refuse_join(question, error)
+        assert isinstance(hosted.group, Group)
         answer = joining.join(hosted.group, question, self._shards.now())
         self._shards.arm(hosted)
         self._shards.forget_if_unused(hosted)
@@ -130,6 +143,8 @@ class GroupCoordinator:
                 # Older clients don't know that code in SyncGroup; they rejoin on this one.
                 hosted = ErrorCode.REBALANCE_IN_PROGRESS
             return Promise.resolved(SyncAnswer(_unknown_member(hosted)))
+        if isinstance(hosted.group, ConsumerGroup):
+            return self.consumer.sync(hosted, question)
         answer = session.sync(hosted.group, question, self._shards.now())
         self._shards.arm(hosted)
         return answer
@@ -143,6 +158,10 @@ class GroupCoordinator:
                 # Sessions start anew after loading: the member has lost nothing yet.
                 return ErrorCode.NONE
             return _unknown_member(hosted)
+        if isinstance(hosted.group, ConsumerGroup):
+            return self.consumer.classic_heartbeat(
+                hosted, member_id, group_instance_id, generation_id
+            )
         error = session.heartbeat(
             hosted.group, member_id, group_instance_id, generation_id, self._shards.now()
         )
@@ -158,6 +177,8 @@ class GroupCoordinator:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
         if isinstance(hosted, ErrorCode):
             return hosted
+        if isinstance(hosted.group, ConsumerGroup):
+            return self.consumer.classic_leave(hosted, identities)
         outcomes = session.leave(hosted.group, identities, self._shards.now())
         self._shards.arm(hosted)
         self._shards.forget_if_unused(hosted)
@@ -165,12 +186,12 @@ class GroupCoordinator:
 
     # Looking
 
-    def group(self, group_id: str) -> Group | ErrorCode:
+    def group(self, group_id: str) -> Group | ConsumerGroup | ErrorCode:
         """A group to be read, or why there is none to see."""
         hosted = self._shards.find(group_id)
         return hosted if isinstance(hosted, ErrorCode) else hosted.group
 
-    def groups(self) -> list[Group] | ErrorCode:
+    def groups(self) -> list[Group | ConsumerGroup] | ErrorCode:
         """All groups of the partitions that this broker leads."""
         if self._shards.is_closed:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -188,6 +209,10 @@ class GroupCoordinator:
             members += len(hosted.group.members)
             offsets += len(hosted.offsets)
         return GroupCounts(dict(by_state), members, offsets)
+
+    def on_topics_changed(self, names: Iterable[str]) -> None:
+        """Topics came, went or have more partitions: consumer groups that read them look again."""
+        self.consumer.on_topics_changed(names)
 
     def on_topics_deleted(self, names: Iterable[str]) -> Promise[int]:
         """Forget offsets of topics that are gone; a promise of how many."""

@@ -149,6 +149,10 @@ class Group:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
     def is_forgotten(self) -> bool:
         """Nobody is here and nothing was ever written: nothing would be lost with it."""
         return (

@@ -14,6 +14,7 @@ the new commit and erase it at the next load.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.group import Group, GroupState
 
 NO_OFFSET = -1
@@ -232,11 +233,14 @@ class Expiry:
         return wall_ms - since_ms >= self.retention_ms
 
 
-def expiry_of(group: Group, retention_ms: int) -> Expiry | None:
+def expiry_of(group: Group | ConsumerGroup, retention_ms: int) -> Expiry | None:
     """How a group's offsets age now; None while they must not.
 
-    A group that rebalances keeps everything: its members have left for a moment only.
+    A classic group that rebalances keeps everything: its members have left for a moment only.
+    In a consumer group age counts from each commit, and what members read does not age.
     """
+    if isinstance(group, ConsumerGroup):
+        return Expiry(retention_ms, kept_topics=group.subscribed_topics())
     if group.protocol_type is None:
         # Nobody ever joined: commits of an administrator or of a self-assigned consumer.
         return Expiry(retention_ms)

@@ -16,11 +16,13 @@ from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.broker.groups import session
+from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.group import Group, Saved
 from headrace.broker.groups.instant import Instant
 from headrace.broker.groups.offsets import OffsetTable
 from headrace.broker.groups.settings import GroupSettings
 from headrace.broker.groups.store import (
+    ConsumerEntry,
     GroupEntry,
     OffsetEntry,
     OffsetsLog,
@@ -36,20 +38,25 @@ from headrace.broker.internal_log import (
     TransactionMarker,
 )
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.messages.coordinator_records import GroupMetadataValue
+from headrace.wire.kafka.messages.coordinator_records import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataValue,
+)
 
 LOAD_STEP_RECORDS_MAX = 2_000
 
 
 class HostedGroup:
-    """A group with its offsets, its place and its alarm."""
+    """A group with its offsets, its place and its alarm. Its kind may change while it runs."""
 
-    __slots__ = ("group", "offsets", "shard", "timer", "timer_deadline_ms")
+    __slots__ = ("group", "last_write", "offsets", "shard", "timer", "timer_deadline_ms")
 
-    def __init__(self, shard: "Shard", group: Group, offsets: OffsetTable) -> None:
+    def __init__(self, shard: "Shard", group: Group | ConsumerGroup, offsets: OffsetTable) -> None:
         self.shard = shard
         self.group = group
         self.offsets = offsets
+        self.last_write: Promise[int] = Promise.resolved(0)
+        """Of a consumer group: what its state says may be told once this is kept."""
         self.timer: Timer | None = None
         self.timer_deadline_ms = 0
 
@@ -85,6 +92,10 @@ class Shards:
         self._random = random
         self._shards: dict[int, Shard] = {}
         self._is_closed = False
+        self.wake_consumer: Callable[[HostedGroup], None] = lambda _: None
+        """Called when a consumer group's deadline has come."""
+        self.on_loaded: Callable[[HostedGroup], None] = lambda _: None
+        """Called for each consumer group that was read from the log."""
 
     def now(self) -> Instant:
         return Instant(self._clock.monotonic_ms(), self._clock.now_ms())
@@ -125,6 +136,14 @@ class Shards:
         hosted = shard.groups.get(group_id)
         return self._host(shard, group_id, OffsetTable()) if hosted is None else hosted
 
+    def new_classic(self, hosted: HostedGroup) -> Group:
+        """A fresh classic group in a place that a consumer group leaves; not yet hosted."""
+
+        def save(group: Group, assignments: Mapping[str, bytes]) -> Promise[Saved]:
+            return self._save(hosted, group, assignments)
+
+        return Group(hosted.group.group_id, self.settings, save, self.new_uuid)
+
     def hosted(self) -> Iterator[HostedGroup]:
         for shard in list(self._shards.values()):
             if not shard.is_loading:
@@ -160,11 +179,11 @@ class Shards:
         def save(group: Group, assignments: Mapping[str, bytes]) -> Promise[Saved]:
             return self._save(hosted, group, assignments)
 
-        group = Group(group_id, self.settings, save, self._new_uuid)
+        group = Group(group_id, self.settings, save, self.new_uuid)
         hosted = shard.groups[group_id] = HostedGroup(shard, group, offsets)
         return hosted
 
-    def _new_uuid(self) -> str:
+    def new_uuid(self) -> str:
         bits = self._random.getrandbits(128)
         # The marks of a random UUID: version 4, variant 1.
         bits = bits & ~(0xF << 76) | 4 << 76
@@ -230,7 +249,10 @@ class Shards:
 
     def _wake(self, hosted: HostedGroup) -> None:
         hosted.timer = None
-        session.on_deadline(hosted.group, self.now())
+        if isinstance(hosted.group, ConsumerGroup):
+            self.wake_consumer(hosted)
+        else:
+            session.on_deadline(hosted.group, self.now())
         self.arm(hosted)
         self.forget_if_unused(hosted)
 
@@ -267,8 +289,18 @@ class Shards:
             return
         for hosted in list(shard.groups.values()):
             self._disarm(hosted)
-            session.abandon(hosted.group, ErrorCode.NOT_COORDINATOR, self.now())
+            if isinstance(hosted.group, ConsumerGroup):
+                hosted.group.is_dead = True
+            else:
+                session.abandon(hosted.group, ErrorCode.NOT_COORDINATOR, self.now())
         shard.groups.clear()
+
+    def reload(self, shard: Shard) -> None:
+        """The log did not keep what the state says already: the log is right, so begin anew."""
+        if self.is_current(shard):
+            self.unload(shard.partition)
+            if not self._is_closed and self._log.is_local(shard.partition):
+                self.load(shard.partition)
 
     def unload_lost(self) -> None:
         """Let go of partitions that are here no longer, their topic deleted perhaps."""
@@ -296,19 +328,25 @@ class Shards:
         self,
         shard: Shard,
         groups: dict[str, GroupMetadataValue],
+        consumer_groups: dict[str, ConsumerGroup],
         offsets: dict[str, OffsetTable],
         open_transactions: dict[int, set[str]],
         record_count: int,
     ) -> None:
         now = self.now()
         shard.open_transactions = open_transactions
-        for group_id in {**groups, **offsets}:
+        for group_id in {**groups, **consumer_groups, **offsets}:
             table = offsets.get(group_id) or OffsetTable()
             value = groups.get(group_id)
-            if value is None and table.is_empty:
+            consumer_group = consumer_groups.get(group_id)
+            if value is None and consumer_group is None and table.is_empty:
                 continue
             hosted = self._host(shard, group_id, table)
-            if value is not None:
+            if consumer_group is not None:
+                hosted.group = consumer_group
+                self.on_loaded(hosted)
+            elif value is not None:
+                assert isinstance(hosted.group, Group)
                 restore(hosted.group, value, now)
         shard.is_loading = False
         for hosted in shard.groups.values():
@@ -319,13 +357,23 @@ class Shards:
 class _Load:
     """One partition's reading: the last word on each key wins."""
 
-    __slots__ = ("_count", "_groups", "_offsets", "_open", "_records", "_shard", "_shards")
+    __slots__ = (
+        "_consumer_groups",
+        "_count",
+        "_groups",
+        "_offsets",
+        "_open",
+        "_records",
+        "_shard",
+        "_shards",
+    )
 
     def __init__(self, shards: Shards, shard: Shard, records: Iterator[LogEntry]) -> None:
         self._shards = shards
         self._shard = shard
         self._records = records
         self._groups: dict[str, GroupMetadataValue] = {}
+        self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, OffsetTable] = {}
         self._open: dict[int, set[str]] = {}
         self._count = 0
@@ -340,7 +388,12 @@ class _Load:
             return
         if is_done:
             self._shards.finish_load(
-                self._shard, self._groups, self._offsets, self._open, self._count
+                self._shard,
+                self._groups,
+                self._consumer_groups,
+                self._offsets,
+                self._open,
+                self._count,
             )
         else:
             self._shards.call_soon(self.step)
@@ -384,6 +437,15 @@ class _Load:
             case GroupEntry(group_id, metadata):
                 assert metadata is not None
                 self._groups[group_id] = metadata
+            case ConsumerEntry(group_id, (ConsumerGroupMetadataKey(), None)):
+                self._consumer_groups.pop(group_id, None)
+            case ConsumerEntry(group_id, (_, None)) if group_id not in self._consumer_groups:
+                pass
+            case ConsumerEntry(group_id, record):
+                group = self._consumer_groups.get(group_id)
+                if group is None:
+                    group = self._consumer_groups[group_id] = ConsumerGroup(group_id)
+                group.replay(record)
             case None:
                 pass
 

@@ -6,7 +6,8 @@
 Owns: the seam to the log (`OffsetsLog`), and the translation both ways.
 Must not know: who decides what is written, timers.
 Spec: Kafka's GroupCoordinatorRecordHelpers, in the versions that Kafka 4.3 writes. Every version
-is read; other kinds of key (newer group types) are left alone.
+is read; the records of consumer groups (`consumer.records`) are passed on as they are, and other
+kinds of key (newer group types) are left alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,8 @@ from typing import Protocol
 from headrace.base.errors import ProtocolError
 from headrace.base.promise import Promise
 from headrace.broker.groups import member as members
+from headrace.broker.groups.consumer.group import CONSUMER_KEYS
+from headrace.broker.groups.consumer.records import Record
 from headrace.broker.groups.group import Group, GroupState
 from headrace.broker.groups.instant import Instant
 from headrace.broker.groups.offsets import CommittedOffset
@@ -86,6 +89,17 @@ class GroupEntry:
     value: GroupMetadataValue | None
 
 
+@dataclass(frozen=True, slots=True)
+class ConsumerEntry:
+    """Something about a consumer group, to be replayed."""
+
+    group_id: str
+    record: Record
+
+
+Entry = OffsetEntry | GroupEntry | ConsumerEntry
+
+
 def offset_record(
     group_id: str, topic: str, partition: int, committed: CommittedOffset | None
 ) -> KeyValue:
@@ -134,7 +148,7 @@ def group_tombstone(group_id: str) -> KeyValue:
     return encode_key(GroupMetadataKey(group=group_id)), None
 
 
-def read_entry(key: bytes, value: bytes | None) -> OffsetEntry | GroupEntry | None:
+def read_entry(key: bytes, value: bytes | None) -> Entry | None:
     """What a record says; None for kinds and versions that are not ours to read."""
     try:
         return _read_entry(key, value)
@@ -142,7 +156,7 @@ def read_entry(key: bytes, value: bytes | None) -> OffsetEntry | GroupEntry | No
         return None
 
 
-def _read_entry(key: bytes, value: bytes | None) -> OffsetEntry | GroupEntry | None:
+def _read_entry(key: bytes, value: bytes | None) -> Entry | None:
     decoded = decode_key(key)
     if isinstance(decoded, OffsetCommitKey | LegacyOffsetCommitKey):
         committed = decode_value(decoded, value)
@@ -157,6 +171,8 @@ def _read_entry(key: bytes, value: bytes | None) -> OffsetEntry | GroupEntry | N
         metadata = decode_value(decoded, value)
         assert metadata is None or isinstance(metadata, GroupMetadataValue)
         return GroupEntry(decoded.group, metadata)
+    if isinstance(decoded, CONSUMER_KEYS):
+        return ConsumerEntry(decoded.group_id, (decoded, decode_value(decoded, value)))
     return None
 
 

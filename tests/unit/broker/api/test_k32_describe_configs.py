@@ -179,7 +179,6 @@ def test_the_cluster_wide_defaults_that_were_set() -> None:
         (8, "1", ErrorCode.INVALID_REQUEST),
         (32, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
-        (32, "group", ErrorCode.NONE),
         (16, "metrics", ErrorCode.NONE),
     ],
 )

@@ -4,6 +4,7 @@ import random
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.base.promise import Promise
 from headrace.broker.groups.commits import Committer, Outcomes
@@ -21,7 +22,7 @@ from headrace.cluster.image import ClusterImage, PartitionImage, TopicImage
 from headrace.testing.clock import SimulatedClock, SimulatedTimers
 from headrace.wire.kafka.errors import ErrorCode
 
-CONFIG: dict[str, int] = {
+CONFIG: dict[str, Any] = {
     "group.min.session.timeout.ms": 6_000,
     "group.max.session.timeout.ms": 1_800_000,
     "group.initial.rebalance.delay.ms": 0,
@@ -29,6 +30,11 @@ CONFIG: dict[str, int] = {
     "offset.metadata.max.bytes": 4096,
     "offsets.retention.minutes": 10_080,
     "offsets.retention.check.interval.ms": 600_000,
+    "group.consumer.session.timeout.ms": 45_000,
+    "group.consumer.heartbeat.interval.ms": 5_000,
+    "group.consumer.max.size": 2**31 - 1,
+    "group.consumer.assignors": ("uniform", "range"),
+    "group.consumer.migration.policy": "bidirectional",
 }
 DAY_MS = 24 * 3600 * 1000
 SESSION_MS = 10_000
