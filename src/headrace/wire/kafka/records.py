@@ -101,6 +101,11 @@ def read_records(batch: Buffer, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> It
         raise InvalidRecord(f"{len(payload) - position} bytes behind the last record")
 
 
+def payload_of(batch: Buffer, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+    """The records of the batch at the start of `batch` as they are encoded, decompressed."""
+    return _payload(read_header(batch), batch, limit_bytes)
+
+
 def validate_records(
     batch: Buffer, *, require_keys: bool = False, limit_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> None:
