@@ -16,6 +16,7 @@ the next cleaning or the next start removes.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from struct import Struct
 
 from headrace.base.errors import CorruptionError, ProtocolError
 from headrace.base.storage import File, Storage
@@ -30,12 +31,14 @@ from headrace.log.segment_files import stem_of
 from headrace.log.transactions import read_marker
 from headrace.wire.kafka.record_batch import (
     HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
     BatchHeader,
     read_header,
 )
 from headrace.wire.kafka.records import payload_of
 
 PIECE_BYTES = 4 << 20
+_LENGTH = Struct(">8xi")
 
 OnBytes = Callable[[int], None]
 """Told of bytes read or written, so that somebody may slow the work down."""
@@ -210,14 +213,15 @@ class _Cleaning:
 
 def _whole_bytes(piece: bytes, path: str, position: int) -> int:
     """How much of the piece is whole batches."""
-    place = 0
-    while place + HEADER_BYTES <= len(piece):
-        size = int.from_bytes(piece[place + 8 : place + 12], "big", signed=True) + 12
-        if size < HEADER_BYTES:
+    place, end = 0, len(piece)
+    unpack = _LENGTH.unpack_from
+    while place + HEADER_BYTES <= end:
+        following = place + unpack(piece, place)[0] + LENGTH_OVERHEAD_BYTES
+        if following < place + HEADER_BYTES:
             raise CorruptionError(path, position + place, "no batch")
-        if place + size > len(piece):
+        if following > end:
             break
-        place += size
+        place = following
     return place
 
 

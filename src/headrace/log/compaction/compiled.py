@@ -23,7 +23,7 @@ from headrace.log.compaction.engine import Buffer, Kept, Run
 from headrace.wire.kafka.records import InvalidRecord
 
 SLOT_BYTES = 24
-"""Two words of digest and an offset."""
+"""Two words of digest, and an offset plus one: zeros are a free slot, and cost no memory."""
 _SLOTS_MIN = 1 << 10
 _BAD = -1
 _NO_DELTA = -(1 << 63)
@@ -177,19 +177,19 @@ def _record(data, at, end):
 
 
 @njit(cache=True)
-def _slot(first, second, ones, twos, offsets):
+def _slot(first, second, table):
     """Where the digest is, or the free slot where it belongs."""
-    slots = uint64(offsets.shape[0])
+    slots = uint64(table.shape[0])
     slot = np.int64(((first >> uint64(32)) * slots) >> uint64(32))
-    while offsets[slot] >= 0 and (ones[slot] != first or twos[slot] != second):
+    while table[slot, 2] != 0 and (table[slot, 0] != first or table[slot, 1] != second):
         slot += np.int64(1)
-        if slot == offsets.shape[0]:
+        if slot == table.shape[0]:
             slot = np.int64(0)
     return slot
 
 
 @njit(cache=True)
-def _note(data, at, end, count, base_offset, start_offset, ones, twos, offsets, k0, k1, state):
+def _note(data, at, end, count, base_offset, start_offset, table, k0, k1, state):
     """False if a record is damaged. Sets _FULL where there is no room for a key."""
     for _ in range(count):
         stop, _, offset_delta, key_at, key_length, _ = _record(data, at, end)
@@ -201,15 +201,15 @@ def _note(data, at, end, count, base_offset, start_offset, ones, twos, offsets, 
         if key_length < 0 or offset < start_offset:
             continue
         first, second = siphash(data, key_at, key_length, k0, k1)
-        slot = _slot(first, second, ones, twos, offsets)
-        if offsets[slot] < 0:
+        slot = _slot(first, second, table)
+        if table[slot, 2] == 0:
             if state[_COUNT] >= state[_CAPACITY]:
                 state[_FULL] = 1
                 return True
             state[_COUNT] += 1
-            ones[slot] = first
-            twos[slot] = second
-        offsets[slot] = offset
+            table[slot, 0] = first
+            table[slot, 1] = second
+        table[slot, 2] = uint64(offset + 1)
         state[_LATEST] = offset
     return True
 
@@ -250,7 +250,7 @@ def _is_plain(data, place, end):
 
 
 @njit(cache=True)
-def _note_run(data, place, start_offset, ones, twos, offsets, k0, k1, state):
+def _note_run(data, place, start_offset, table, k0, k1, state):
     end = data.shape[0]
     while place < end and _is_plain(data, place, end):
         size = _int32(data, place + 8) + 12
@@ -264,9 +264,7 @@ def _note_run(data, place, start_offset, ones, twos, offsets, k0, k1, state):
                 _int32(data, place + 57),
                 base_offset,
                 start_offset,
-                ones,
-                twos,
-                offsets,
+                table,
                 k0,
                 k1,
                 state,
@@ -279,9 +277,7 @@ def _note_run(data, place, start_offset, ones, twos, offsets, k0, k1, state):
 
 
 @njit(cache=True)
-def _keep(
-    data, at, end, count, base_offset, tombstones, out, out_at, ones, twos, offsets, k0, k1, state
-):
+def _keep(data, at, end, count, base_offset, tombstones, out, out_at, table, k0, k1, state):
     """Copies what stays to `out`; the place behind it, _BAD for a damaged record."""
     state[_KEPT] = 0
     state[_TOMBSTONES] = 0
@@ -300,8 +296,8 @@ def _keep(
                 state[_INVALID] += 1
             else:
                 first, second = siphash(data, key_at, key_length, k0, k1)
-                slot = _slot(first, second, ones, twos, offsets)
-                stays = offset >= offsets[slot] and (value_length >= 0 or tombstones)
+                slot = _slot(first, second, table)
+                stays = offset >= np.int64(table[slot, 2]) - 1 and (value_length >= 0 or tombstones)
         if stays:
             state[_KEPT] += 1
             if value_length < 0:
@@ -314,9 +310,7 @@ def _keep(
 
 
 @njit(cache=True)
-def _keep_run(
-    data, place, end_offset, out, marks, ones, twos, offsets, k0, k1, state, totals, tables
-):
+def _keep_run(data, place, end_offset, out, marks, table, k0, k1, state, totals, tables):
     """Where it stopped, the bytes written and the number of marks."""
     end = data.shape[0]
     out_at = 0
@@ -337,9 +331,7 @@ def _keep_run(
             True,
             out,
             body,
-            ones,
-            twos,
-            offsets,
+            table,
             k0,
             k1,
             state,
@@ -379,9 +371,7 @@ def _keep_run(
 class CompiledEngine:
     def __init__(self, buffer_bytes: int, load_factor: float, secret: bytes) -> None:
         slots = max(_SLOTS_MIN, min(buffer_bytes // SLOT_BYTES, (1 << 32) - 1))
-        self._ones = np.zeros(slots, np.uint64)
-        self._twos = np.zeros(slots, np.uint64)
-        self._offsets = np.full(slots, -1, np.int64)
+        self._table = np.zeros((slots, 3), np.uint64)
         self._k0 = np.uint64(int.from_bytes(secret[:8], "little"))
         self._k1 = np.uint64(int.from_bytes(secret[8:16], "little"))
         self._state = np.zeros(_STATE_SIZE, np.int64)
@@ -413,9 +403,7 @@ class CompiledEngine:
             count,
             base_offset,
             start_offset,
-            self._ones,
-            self._twos,
-            self._offsets,
+            self._table,
             self._k0,
             self._k1,
             self._state,
@@ -429,9 +417,7 @@ class CompiledEngine:
             np.frombuffer(piece, np.uint8),
             place,
             start_offset,
-            self._ones,
-            self._twos,
-            self._offsets,
+            self._table,
             self._k0,
             self._k1,
             self._state,
@@ -450,9 +436,7 @@ class CompiledEngine:
             tombstones,
             out,
             0,
-            self._ones,
-            self._twos,
-            self._offsets,
+            self._table,
             self._k0,
             self._k1,
             self._state,
@@ -478,16 +462,14 @@ class CompiledEngine:
             end_offset,
             out,
             self._marks,
-            self._ones,
-            self._twos,
-            self._offsets,
+            self._table,
             self._k0,
             self._k1,
             self._state,
             self._totals,
             _TABLES,
         )
-        marks = [(row[0], row[1], row[2]) for row in self._marks[:mark_count].tolist()]
+        marks = self._marks[:mark_count].tolist()
         read_count, kept_count = self._totals.tolist()
         return Run(int(place), out[:size].tobytes(), marks, read_count, kept_count)
 

@@ -10,7 +10,7 @@ Invariants: the map never holds more than its memory allows, and says so when it
 that stay keep their bytes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
@@ -43,7 +43,7 @@ class Run(NamedTuple):
     place: int
     """Where the first batch starts that needs a closer look."""
     content: Buffer
-    marks: list[tuple[int, int, int]]
+    marks: Sequence[Sequence[int]]
     """Of each batch in `content`: size, last offset, max timestamp."""
     read_count: int
     kept_count: int
@@ -52,7 +52,11 @@ class Run(NamedTuple):
 class Engine(Protocol):
     latest_offset: int
     """Up to it keys have been noted."""
-    is_full: bool
+
+    @property
+    def is_full(self) -> bool:
+        """No room for another key."""
+        ...
 
     def note(self, payload: Buffer, count: int, base_offset: int, start_offset: int) -> int:
         """Note the keys of one batch from `start_offset` on; how many records were looked at."""

@@ -4,6 +4,8 @@ Owns: these four files up to the moment when they are durable under the suffix `
 Must not know: which records stay, how they take the place of others (`swapping`).
 """
 
+from collections.abc import Sequence
+
 from headrace.base.storage import Storage
 from headrace.log import txn_index
 from headrace.log.compaction.engine import Buffer
@@ -36,7 +38,7 @@ class CleanedFiles:
         self.base_offset = base_offset
         self.size = 0
 
-    def add(self, content: Buffer, marks: list[tuple[int, int, int]]) -> None:
+    def add(self, content: Buffer, marks: Sequence[Sequence[int]]) -> None:
         """Batches, and of each its size, last offset and max timestamp."""
         self._buffers.append(content)
         self._buffered_bytes += len(content)

@@ -1,9 +1,9 @@
 """What a cleaning keeps, drops and leaves as it was."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from tests.unit.log.compaction.compacted_log import Bench
 
 from headrace.base.errors import CorruptionError
 from headrace.log.compaction.cleaning import clean
@@ -13,8 +13,6 @@ from headrace.log.compaction.swapping import swap
 from headrace.log.config import LogConfig
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.record_batch import DELETE_HORIZON_BIT
-
-Bench = Any
 
 
 def test_of_each_key_the_last_record_stays_with_its_offset_and_time(bench: Bench) -> None:
