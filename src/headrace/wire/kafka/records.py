@@ -49,6 +49,14 @@ class InvalidRecord(ProtocolError):
     """A batch whose records are not what its header or the format says."""
 
 
+class MissingKeys(InvalidRecord):
+    """Records without a key where each needs one; `indexes` are theirs in the batch."""
+
+    def __init__(self, indexes: list[int]) -> None:
+        super().__init__(f"{len(indexes)} records have no key, the first is record {indexes[0]}")
+        self.indexes = indexes
+
+
 class Record(NamedTuple):
     """One record with its absolute offset and timestamp."""
 
@@ -117,12 +125,15 @@ def validate_records(
             f"{header.record_count} records with a last offset delta of {header.last_offset_delta}"
         )
     offset = header.base_offset
+    keyless: list[int] = []
     for record in read_records(batch, limit_bytes):
         if record.offset != offset:
             raise InvalidRecord(f"record {offset - header.base_offset} has a wrong offset delta")
         if require_keys and record.key is None:
-            raise InvalidRecord(f"record {offset - header.base_offset} has no key")
+            keyless.append(offset - header.base_offset)
         offset += 1
+    if keyless:
+        raise MissingKeys(keyless)
 
 
 def build_batch(
