@@ -17,6 +17,7 @@ from headrace.base.crc32c import crc32c
 from headrace.base.topic_config import TopicConfig
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.hot_produce import RecordErrors
 from headrace.wire.kafka.record_batch import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
@@ -29,7 +30,7 @@ from headrace.wire.kafka.record_batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from headrace.wire.kafka.records import InvalidRecord, recompress, validate_records
+from headrace.wire.kafka.records import InvalidRecord, MissingKeys, recompress, validate_records
 
 _ZSTD_SINCE_VERSION = 7
 RECORD_BYTES_MIN = 7
@@ -102,8 +103,18 @@ def check_records(records: memoryview, config: TopicConfig, validate: bool) -> N
         return
     try:
         validate_records(records, require_keys=config.compacted)
+    except MissingKeys as error:
+        raise BatchRefused(ErrorCode.INVALID_RECORD, _missing_keys(error.indexes)) from error
     except InvalidRecord as error:
         raise BatchRefused(ErrorCode.INVALID_RECORD, str(error)) from error
+
+
+def _missing_keys(indexes: list[int]) -> RecordErrors:
+    reason = "Compacted topic cannot accept message without key."
+    return RecordErrors.of(
+        f"{len(indexes)} records have no key, and the topic is compacted by key.",
+        tuple((index, reason) for index in indexes),
+    )
 
 
 def maybe_recompress(records: memoryview, header: BatchHeader, config: TopicConfig) -> memoryview:

@@ -19,6 +19,7 @@ from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.broker.api.k01_fetch import Fetch
+from headrace.broker.cleaner import LogCleaner
 from headrace.broker.context import ANONYMOUS
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
@@ -100,6 +101,8 @@ class Broker:
         self.image = image
         self.encoded_topics = EncodedTopics()
         self.metrics = BrokerMetrics()
+        self.cleaner: LogCleaner | None = None
+        """Where there is somebody to do the work."""
         self.principal = ANONYMOUS
         self.stopping = False
         self.staged: list[Partition] = []

@@ -430,6 +430,15 @@ class Partitions:
     def _kept_up(self) -> list[tuple[Partition, PartitionLog]]:
         return [(partition, log) for partition, log in self._made.items() if not partition.error]
 
+    def compacted(self) -> list[tuple[Partition, PartitionLog]]:
+        """Those in service whose logs are to be compacted."""
+        return [each for each in self._kept_up() if each[1].config.compact]
+
+    def checkpoint_clean_offset(self, partition: Partition) -> None:
+        """A cleaning of the partition is durable, and is to be known at the next start."""
+        if partition in self._made:
+            self._homes.of(partition).checkpoint_clean_offsets()
+
     def retain(self) -> None:
         """Delete what retention says, roll what is due, forget expired producers."""
         now_ms = self._clock.now_ms()

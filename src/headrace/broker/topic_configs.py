@@ -45,5 +45,9 @@ class TopicConfigs:
             log_append_time=config.log_append_time,
             delete=config.deleted,
             compact=config.compacted,
+            min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=config.min_compaction_lag_ms,
+            max_compaction_lag_ms=config.max_compaction_lag_ms,
+            delete_retention_ms=config.delete_retention_ms,
             producer_id_expiration_ms=int(self._config["producer.id.expiration.ms"]),
         )

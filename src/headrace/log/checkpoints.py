@@ -1,6 +1,7 @@
 """The small text files of a log directory and of its partitions.
 
-    recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint
+    recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint,
+    cleaner-offset-checkpoint
         0                       version
         2                       number of lines
         orders 0 1200           topic, partition, offset
@@ -26,6 +27,7 @@ from headrace.base.storage import Storage
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 LOG_DIRECTORIES = "log-dirs-checkpoint"
 PARTITION_METADATA = "partition.metadata"

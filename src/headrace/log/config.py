@@ -32,15 +32,26 @@ class LogConfig:
     """`cleanup.policy` holds `delete`."""
     compact: bool = False
     """`cleanup.policy` holds `compact`: offsets may have gaps."""
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    delete_retention_ms: int = DAY_MS
     producer_id_expiration_ms: int = DAY_MS
+
+    @property
+    def segment_age_ms(self) -> int:
+        """`segment.ms`, or less where a record may not stay uncompacted that long."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     @classmethod
     def of_topic(cls, configs: Mapping[str, str]) -> "LogConfig":
         """From resolved, already validated values by Kafka's names; absent ones by default."""
-        values: dict[str, int | bool] = {}
+        values: dict[str, int | bool | float] = {}
         for name, key in _INTEGERS.items():
             if key in configs:
                 values[name] = int(configs[key])
+        if "min.cleanable.dirty.ratio" in configs:
+            values["min_cleanable_dirty_ratio"] = float(configs["min.cleanable.dirty.ratio"])
         if "preallocate" in configs:
             values["preallocate"] = configs["preallocate"].lower() == "true"
         if "message.timestamp.type" in configs:
@@ -63,5 +74,8 @@ _INTEGERS = {
     "file_delete_delay_ms": "file.delete.delay.ms",
     "flush_messages": "flush.messages",
     "flush_ms": "flush.ms",
+    "min_compaction_lag_ms": "min.compaction.lag.ms",
+    "max_compaction_lag_ms": "max.compaction.lag.ms",
+    "delete_retention_ms": "delete.retention.ms",
     "producer_id_expiration_ms": "producer.id.expiration.ms",
 }

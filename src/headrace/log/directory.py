@@ -6,6 +6,7 @@
     DIR/recovery-point-offset-checkpoint     below it everything is synced
     DIR/replication-offset-checkpoint        high watermarks
     DIR/log-start-offset-checkpoint          where logs start that start behind their first segment
+    DIR/cleaner-offset-checkpoint            below it compaction has been
     DIR/log-dirs-checkpoint                  the node's directories, so that none is lost silently
     DIR/orders-0/                            a partition, and more: `folders`
 
@@ -80,6 +81,7 @@ class LogDirectory:
         """Partitions that are offline because their log is damaged."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
+        self._clean_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As of the last checkpoint."""
         self._folders = Folders(storage, path, rng)
@@ -182,7 +184,16 @@ class LogDirectory:
         self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
         self._log_starts = self._read_offsets(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARKS)
+        self._clean_offsets = self._read_clean_offsets()
         self.known_directories = self._read_directory_ids() | {self.directory_id}
+
+    def _read_clean_offsets(self) -> dict[TopicPartition, int]:
+        """Without them logs are cleaned from their start again: nothing else is lost."""
+        try:
+            path = self._file(checkpoints.CLEANER_OFFSETS)
+            return checkpoints.read_offsets(self._storage, path)
+        except CorruptionError:
+            return {}
 
     def _read_directory_ids(self) -> set[bytes]:
         path = self._file(checkpoints.LOG_DIRECTORIES)
@@ -249,8 +260,7 @@ class LogDirectory:
             if is_new and self._forget(key):
                 # Before the new log is written to: a start that finds the old numbers would
                 # hold it to them.
-                self.checkpoint_recovery_points()
-                self.checkpoint_log_starts()
+                self._checkpoint_forgotten()
             log = yield from PartitionLog.opening(
                 self._storage,
                 path,
@@ -271,7 +281,8 @@ class LogDirectory:
             self.fail(error)
             raise
         log.on_failure = self._on_log_failure
-        log.before_cut = self.checkpoint_recovery_points
+        log.before_cut = self._before_cut
+        log.clean_offset = self._clean_offsets.get(key, 0)
         self.damaged.pop(key, None)
         self.logs[key] = log
         self._folders.note(topic, index)
@@ -368,15 +379,24 @@ class LogDirectory:
             self._folders.doom(partitions)
             for key, _ in partitions:
                 self._forget(key)
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_starts()
+            self._checkpoint_forgotten()
         except StorageError as error:
             self.fail(error)
             raise
 
+    def _checkpoint_forgotten(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        self.checkpoint_clean_offsets()
+
     def _forget(self, key: TopicPartition) -> bool:
         """Numbers of a partition that is no more must not be another's. True if there were any."""
-        known = (self._recovery_points, self._log_starts, self.high_watermarks)
+        known = (
+            self._recovery_points,
+            self._log_starts,
+            self._clean_offsets,
+            self.high_watermarks,
+        )
         self._indexed_ends.pop(key, None)
         found = [offsets.pop(key) for offsets in known if key in offsets]
         return bool(found)
@@ -420,6 +440,20 @@ class LogDirectory:
         for key, log in self.logs.items():
             self._recovery_points[key] = log.recovery_point
         self._write_offsets(checkpoints.RECOVERY_POINTS, self._recovery_points, sync=sync)
+
+    def _before_cut(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_clean_offsets()
+
+    def checkpoint_clean_offsets(self) -> None:
+        """Only of what is durable: see `compaction.swapping`."""
+        for key, log in self.logs.items():
+            if log.clean_offset:
+                self._clean_offsets[key] = log.clean_offset
+            else:
+                self._clean_offsets.pop(key, None)
+        if self._clean_offsets or checkpoints.CLEANER_OFFSETS in self._written:
+            self._write_offsets(checkpoints.CLEANER_OFFSETS, self._clean_offsets)
 
     def checkpoint_log_starts(self) -> None:
         """Of logs that start behind the base of their first segment."""

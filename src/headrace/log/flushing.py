@@ -27,12 +27,12 @@ OnDone = Callable[[StorageError | None], None]
 
 class Flusher:
     __slots__ = (
-        "_cut_count",
         "_is_flushing",
         "_last_flush_ms",
         "_log",
         "_names_dirty",
         "_waiting",
+        "cut_count",
         "recovery_point",
     )
 
@@ -42,7 +42,8 @@ class Flusher:
         self.recovery_point = recovery_point
         self._names_dirty = True
         self._is_flushing = False
-        self._cut_count = 0
+        self.cut_count = 0
+        """How often the log's end was taken back."""
         self._last_flush_ms = log.clock.now_ms()
         self._waiting: list[OnDone] = []
 
@@ -119,7 +120,7 @@ class Flusher:
 
     def lower(self, offset: int) -> None:
         """The log was cut to end at `offset`: a sync under way says nothing of what comes there."""
-        self._cut_count += 1
+        self.cut_count += 1
         self.recovery_point = min(self.recovery_point, offset)
 
     def _start(self) -> None:
@@ -127,7 +128,7 @@ class Flusher:
         target = log.log_end_offset
         waiting, self._waiting = self._waiting, []
         self._is_flushing = True
-        cut_count = self._cut_count
+        cut_count = self.cut_count
         try:
             files = self._dirty_files()
             if self._are_epochs_due():
@@ -158,7 +159,7 @@ class Flusher:
         self._is_flushing = False
         if error is not None:
             log.fail(error)
-        elif log.failure is None and cut_count == self._cut_count:
+        elif log.failure is None and cut_count == self.cut_count:
             self.recovery_point = max(self.recovery_point, target)
         for on_done in waiting:
             on_done(log.failure)

@@ -23,6 +23,7 @@ from headrace.log.config import NEVER, LogConfig
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.file_budget import FileBudget
 from headrace.log.flushing import Flusher, ignore_outcome
+from headrace.log.leftovers import note_gaps
 from headrace.log.loading import load_producers, run, snapshot_path
 from headrace.log.offset_index import RELATIVE_OFFSET_MAX
 from headrace.log.outcomes import Staged
@@ -58,6 +59,7 @@ class LogWriter:
         recovery_point: int,
         log_start_offset: int,
         was_clean: bool = False,
+        may_have_gaps: bool = False,
     ) -> None:
         self._was_clean = was_clean
         self.path = path
@@ -94,13 +96,21 @@ class LogWriter:
         self._unsaved_aborted: list[AbortedTransaction] = []
         self.has_aborted: bool | None = None
         """Whether any transaction was aborted here; None until somebody asks."""
+        self.clean_offset = 0
+        """Below it compaction has been; it may say more than there is."""
+        self.may_have_gaps = may_have_gaps
+        """Compaction may have left out offsets, here or where this was copied from."""
         self.set_config(config)
 
     def set_config(self, config: LogConfig) -> None:
         self.config = config
         self._append_time = config.log_append_time
         self._segment_bytes = config.segment_bytes
-        self._segment_ms = config.segment_ms - config.segment_jitter_ms
+        self._segment_ms = config.segment_age_ms - config.segment_jitter_ms
+        if config.compact and not self.may_have_gaps:
+            self.may_have_gaps = True
+            note_gaps(self.files.storage, self.path)
+            self.flusher.on_names_changed()
 
     # -- appending ---------------------------------------------------------------------------
 

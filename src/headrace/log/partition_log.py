@@ -17,6 +17,7 @@ from headrace.base.storage import FileRegion, Storage
 from headrace.log import retention, timestamps, trimming, txn_index
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
+from headrace.log.leftovers import has_gaps
 from headrace.log.loading import (
     agree_start,
     agree_topic_id,
@@ -90,7 +91,10 @@ class PartitionLog(LogWriter):
         if not storage.is_directory(path):
             storage.make_directory(path)
         topic_id = agree_topic_id(storage, path, topic_id)
-        folder = Folder(files, path, config, clock.now_ms())
+        may_have_gaps = has_gaps(storage, path)
+        folder = Folder(
+            files, path, config, clock.now_ms(), may_have_gaps=may_have_gaps or config.compact
+        )
         recovered = yield from recover(
             folder, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset
         )
@@ -114,6 +118,7 @@ class PartitionLog(LogWriter):
             recovery_point=recovered.log_end_offset if clean else recovery_point,
             log_start_offset=agree_start(log_start_offset, epochs),
             was_clean=clean,
+            may_have_gaps=may_have_gaps,
         )
 
     # -- reading -----------------------------------------------------------------------------
@@ -151,7 +156,7 @@ class PartitionLog(LogWriter):
         self, segment: Segment, offset: int, max_bytes: int, end_offset: int, at_least_one: bool
     ) -> LogSlice:
         """The segment ends before `offset`: compaction took it, or something is lost."""
-        if not self.config.compact:
+        if not self.may_have_gaps:
             reason = f"offset {offset} should be in this segment"
             raise CorruptionError(segment.log.path, segment.size, reason)
         slot = self.bases.index(segment.base_offset) + 1
@@ -191,6 +196,8 @@ class PartitionLog(LogWriter):
         if not self.has_aborted:
             return []
         slot = max(bisect_right(self.bases, offset) - 1, 0)
+        while slot + 1 < len(self.segments) and self.segments[slot].log.file is not region.file:
+            slot += 1  # compaction took what was asked for, and the region is of a later segment
         bound = self.segments[slot].offset_bound(region.position + region.length)
         if bound is None and slot + 1 < len(self.bases):
             bound = self.bases[slot + 1]

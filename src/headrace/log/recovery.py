@@ -58,6 +58,8 @@ class Folder:
     path: str
     config: LogConfig
     now_ms: int
+    may_have_gaps: bool = False
+    """Compaction may have left out offsets."""
 
     def segment(self, base_offset: int, size: int) -> Segment:
         return Segment(
@@ -128,7 +130,7 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
     slot = first
     while slot < len(segments):
         segment = segments[slot]
-        scan = SegmentScan(segment, may_have_gaps=folder.config.compact)
+        scan = SegmentScan(segment, may_have_gaps=folder.may_have_gaps)
         yield from scan.steps()
         recovered.scanned_bytes += segment.size
         if scan.fault is not None:
@@ -183,7 +185,7 @@ def _breaks(folder: Folder, scan: "SegmentScan", following: Segment) -> bool:
     if following.base_offset < scan.next_offset:
         reason = f"starts below offset {scan.next_offset}, where the one before ends"
         raise CorruptionError(following.log.path, 0, reason)
-    return following.base_offset > scan.next_offset and not folder.config.compact
+    return following.base_offset > scan.next_offset and not folder.may_have_gaps
 
 
 def _drop(folder: Folder, recovered: Recovered, first: int) -> None:

@@ -75,7 +75,8 @@ def _find_in_batch(
 
 def _times(segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Offset and time of each record of one batch."""
-    if header.timestamp_type == TIMESTAMP_APPEND:
+    is_whole = header.record_count == header.last_offset_delta + 1
+    if header.timestamp_type == TIMESTAMP_APPEND and is_whole:
         for offset in range(header.base_offset, header.next_offset):
             yield offset, header.max_timestamp
         return

@@ -114,6 +114,7 @@ def start_over(log: "PartitionLog", offset: int) -> None:
 def _lower_recovery_point(log: "PartitionLog", offset: int) -> None:
     """The point goes back on disk before bytes go: a crash between must not look like loss."""
     log.flusher.lower(offset)
+    log.clean_offset = min(log.clean_offset, offset)
     if log.before_cut is not None:
         log.before_cut()
 

@@ -110,6 +110,7 @@ class MetricsPage:
             yield from self._groups(broker)
             yield from self._transactions(broker)
             yield from self._replication(broker)
+            yield from self._cleaner(broker)
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily
@@ -314,6 +315,29 @@ class MetricsPage:
                 ("isr_expands", "Replicas proposed to join.", replication.isr_expands),
                 ("replica_fetched_bytes", "Bytes followed.", replication.bytes_fetched),
                 ("replica_fetch_failures", "Fetches that failed.", replication.fetch_failures),
+            )
+        )
+
+    def _cleaner(self, broker: Broker) -> Iterator[Any]:
+        cleaner = broker.cleaner
+        if cleaner is None:
+            return
+        yield from _gauges(
+            (
+                ("cleaner_busy", "Logs that are being compacted.", cleaner.busy_count),
+                ("cleaner_dirty_ratio_max", "Dirtiest compacted log.", cleaner.dirty_ratio_max),
+                ("uncleanable_partitions", "Damaged, not compacted.", len(cleaner.uncleanable)),
+            )
+        )
+        yield from _counters(
+            (
+                ("cleanings", "Logs compacted.", cleaner.cleanings),
+                ("cleaner_failures", "Compactions that failed.", cleaner.failures),
+                ("cleaner_read_bytes", "Bytes read by compaction.", cleaner.read_bytes),
+                ("cleaner_written_bytes", "Bytes written by it.", cleaner.written_bytes),
+                ("cleaner_read_records", "Records met by it.", cleaner.records_read),
+                ("cleaner_kept_records", "Records that stayed.", cleaner.records_kept),
+                ("cleaner_ms", "Time spent compacting.", cleaner.elapsed_ms),
             )
         )
 

@@ -33,6 +33,7 @@ from headrace.base.events import EventLog
 from headrace.base.limits import OPEN_SEGMENT_FILES_MAX, SHUTDOWN_TIMEOUT_MS
 from headrace.base.network import Session, Transport
 from headrace.base.promise import Promise
+from headrace.broker.cleaner import LogCleaner
 from headrace.broker.replication.replication import COMMIT_LOOK_MS
 from headrace.broker.session import KafkaSession
 from headrace.cluster.listener import ControllerSession
@@ -44,6 +45,7 @@ from headrace.node.metadata_quorum import FIRST_BOOTSTRAP_ID, bootstrap_addresse
 from headrace.node.metrics import LoopMetrics, MetricsPage
 from headrace.node.seams import Seams
 from headrace.runtime.buffers import BufferPool
+from headrace.runtime.cleaner import ChildCleaners
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import SidePort
@@ -336,6 +338,10 @@ class Node:
             self._every(int(config["log.retention.check.interval.ms"]), partitions.retain)
             checkpoint_ms = int(config["replica.high.watermark.checkpoint.interval.ms"])
             self._every(checkpoint_ms, partitions.checkpoint)
+            cleaner = node.broker.cleaner = LogCleaner(
+                partitions, config, self._clock, self.log, ChildCleaners(self._loop)
+            )
+            self._every(_UPKEEP_INTERVAL_MS, cleaner.tick)
         self._probed_ms = self._clock.monotonic_ms()
         self._every(_STALL_PROBE_MS, self._probe_stall)
 
@@ -391,6 +397,7 @@ class Node:
             server.stop_accepting()
         if node.broker is not None:
             node.broker.prepare_stop()
+        self._end_cleaner()
         await self._drain(lambda name: not self._is_controllers(name), _DRAIN_STEPS_MAX)
         await self._resign(node)
         for server in self._servers.values():
@@ -403,6 +410,11 @@ class Node:
                 peers.close()
         self.log.info("stopped", status=status, took_ms=self._clock.monotonic_ms() - started_ms)
         return status
+
+    def _end_cleaner(self) -> None:
+        broker = None if self._node is None else self._node.broker
+        if broker is not None and broker.cleaner is not None:
+            broker.cleaner.close()
 
     async def _leave(self, node: AssembledNode) -> None:
         """Wait for the controller's word, unless there is nobody to give it."""
@@ -446,6 +458,7 @@ class Node:
 
     def abandon(self) -> None:
         """Leave without a word to the disk: the next start recovers."""
+        self._end_cleaner()
         for server in self._servers.values():
             server.close()
         for peers in (self._peers, self._broker_peers):

@@ -39,8 +39,9 @@ _HEAD = Struct(">ii")
 
 _ANSWER_3 = Struct(">ihqq")
 _ANSWER_5 = Struct(">ihqqq")
-_ANSWER_8 = Struct(">ihqqqih")  # no record errors, then the message's length
-_ANSWER_9 = Struct(">ihqqqB")  # no record errors
+
+# An answer without a message: no record errors, and no message's length.
+_ANSWER_8_PLAIN = Struct(">ihqqqih")
 
 # An answer without a message: null, and no tagged fields.
 _ANSWER_9_PLAIN = Struct(">ihqqqBxx")
@@ -179,6 +180,36 @@ def _parse_classic(view: memoryview, p: int) -> ProduceFrame:
     return ProduceFrame(transactional_id, acks, timeout_ms, topics)
 
 
+class RecordErrors(str):
+    """Why a batch was refused, and which of its records are the reason: (index, message)."""
+
+    records: tuple[tuple[int, str], ...] = ()
+
+    @classmethod
+    def of(cls, message: str, records: tuple[tuple[int, str], ...]) -> "RecordErrors":
+        made = cls(message)
+        made.records = records
+        return made
+
+
+def _flexible_records(message: str) -> bytes:
+    records = message.records if isinstance(message, RecordErrors) else ()
+    out = encode_unsigned(len(records) + 1)
+    for index, reason in records:
+        text = reason.encode()
+        out += _INT32.pack(index) + encode_unsigned(len(text) + 1) + text + b"\0"
+    return out
+
+
+def _classic_records(message: str) -> bytes:
+    records = message.records if isinstance(message, RecordErrors) else ()
+    out = _INT32.pack(len(records))
+    for index, reason in records:
+        text = reason.encode()
+        out += _INT32.pack(index) + _INT16.pack(len(text)) + text
+    return out
+
+
 def encode_produce_response(
     version: int,
     correlation_id: int,
@@ -211,9 +242,8 @@ def _encode_flexible(
                     index, error_code, base_offset, append_time_ms, start_offset, 1
                 )
             else:
-                out += _ANSWER_9.pack(
-                    index, error_code, base_offset, append_time_ms, start_offset, 1
-                )
+                out += _ANSWER_5.pack(index, error_code, base_offset, append_time_ms, start_offset)
+                out += _flexible_records(message)
                 text = message.encode()
                 out += encode_unsigned(len(text) + 1)
                 out += text
@@ -239,12 +269,14 @@ def _encode_classic(
         out += _INT32.pack(len(partitions))
         for index, error_code, base_offset, append_time_ms, start_offset, message in partitions:
             if version >= 8:
-                text = b"" if message is None else message.encode()
-                length = -1 if message is None else len(text)
-                out += _ANSWER_8.pack(
-                    index, error_code, base_offset, append_time_ms, start_offset, 0, length
-                )
-                out += text
+                if message is None:
+                    out += _ANSWER_8_PLAIN.pack(
+                        index, error_code, base_offset, append_time_ms, start_offset, 0, -1
+                    )
+                    continue
+                text = message.encode()
+                out += _ANSWER_5.pack(index, error_code, base_offset, append_time_ms, start_offset)
+                out += _classic_records(message) + _INT16.pack(len(text)) + text
             elif version >= 5:
                 out += _ANSWER_5.pack(index, error_code, base_offset, append_time_ms, start_offset)
             else:

@@ -49,6 +49,14 @@ class InvalidRecord(ProtocolError):
     """A batch whose records are not what its header or the format says."""
 
 
+class MissingKeys(InvalidRecord):
+    """Records without a key where each needs one; `indexes` are theirs in the batch."""
+
+    def __init__(self, indexes: list[int]) -> None:
+        super().__init__(f"{len(indexes)} records have no key, the first is record {indexes[0]}")
+        self.indexes = indexes
+
+
 class Record(NamedTuple):
     """One record with its absolute offset and timestamp."""
 
@@ -101,6 +109,11 @@ def read_records(batch: Buffer, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> It
         raise InvalidRecord(f"{len(payload) - position} bytes behind the last record")
 
 
+def payload_of(batch: Buffer, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+    """The records of the batch at the start of `batch` as they are encoded, decompressed."""
+    return _payload(read_header(batch), batch, limit_bytes)
+
+
 def validate_records(
     batch: Buffer, *, require_keys: bool = False, limit_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> None:
@@ -112,12 +125,15 @@ def validate_records(
             f"{header.record_count} records with a last offset delta of {header.last_offset_delta}"
         )
     offset = header.base_offset
+    keyless: list[int] = []
     for record in read_records(batch, limit_bytes):
         if record.offset != offset:
             raise InvalidRecord(f"record {offset - header.base_offset} has a wrong offset delta")
         if require_keys and record.key is None:
-            raise InvalidRecord(f"record {offset - header.base_offset} has no key")
+            keyless.append(offset - header.base_offset)
         offset += 1
+    if keyless:
+        raise MissingKeys(keyless)
 
 
 def build_batch(

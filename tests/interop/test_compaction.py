@@ -1,0 +1,227 @@
+"""A compacted topic as clients see it after cleanings by the broker's child process."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from tests.interop.confluent import (
+    TIMEOUT_S,
+    consume,
+    consumer_of,
+    create_topic,
+    produce,
+    producer_of,
+)
+from tests.interop.java_tools import JavaTools
+from tests.interop.nodes import until
+
+from headrace.testing.cluster import LocalBroker
+
+TOPIC = "users"
+CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1048576",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+KEYS = 50
+CLEANED_WITHIN_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    settings = {"log.cleaner.backoff.ms": "100", "offsets.topic.num.partitions": "1"}
+    with LocalBroker(settings=settings) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def expected(broker: LocalBroker) -> dict[bytes, bytes]:
+    """What a topic holds that was written with and without transactions, and cleaned since."""
+    servers = broker.bootstrap_servers
+    create_topic(servers, TOPIC, config=CONFIG)
+    values: dict[bytes, bytes] = {}
+    rng = random.Random(1)
+    plain = producer_of(servers, compression_type="lz4", batch_size=20_000)
+    for _ in range(3):
+        records = [(b"user-%d" % rng.randrange(KEYS), rng.randbytes(1000)) for _ in range(1500)]
+        produce(plain, TOPIC, records)
+        values.update(records)
+    produce(plain, TOPIC, [(b"user-0", None)])
+    values.pop(b"user-0", None)
+    transactional = producer_of(servers, transactional_id="writer")
+    transactional.init_transactions(TIMEOUT_S)
+    for is_committed in (True, False, True):
+        transactional.begin_transaction()
+        records = [(b"user-%d" % key, rng.randbytes(500)) for key in range(1, 20)]
+        produce(transactional, TOPIC, records)
+        if is_committed:
+            transactional.commit_transaction(TIMEOUT_S)
+            values.update(records)
+        else:
+            transactional.abort_transaction(TIMEOUT_S)
+    produce(plain, TOPIC, [(b"filler", rng.randbytes(1000)) for _ in range(2200)])
+    produce(plain, TOPIC, [(b"filler", b"end")])
+    values[b"filler"] = b"end"
+    until_cleaned(broker, 1)
+    return values
+
+
+def until_cleaned(broker: LocalBroker, count: int) -> None:
+    until(
+        lambda: broker.metrics().get("headrace_cleanings_total", 0) >= count,
+        timeout_s=CLEANED_WITHIN_S,
+    )
+
+
+def folder(broker: LocalBroker, name: str = f"{TOPIC}-0") -> Path:
+    return next(broker.data.rglob(name))
+
+
+def last_values(broker: LocalBroker, isolation: str) -> tuple[dict[bytes, bytes], int]:
+    """The map that a reader of everything ends with, and how many records it read."""
+    reader = consumer_of(
+        broker.bootstrap_servers, "r", isolation_level=isolation, enable_partition_eof=True
+    )
+    reader.assign([TopicPartition(TOPIC, 0, 0)])
+    values: dict[bytes, bytes] = {}
+    count, offset = 0, -1
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        message = reader.poll(0.5)
+        if message is None:
+            continue
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            break
+        assert message.offset() > offset
+        offset = message.offset()
+        count += 1
+        values[message.key()] = message.value()
+    reader.close()
+    return {key: value for key, value in values.items() if value is not None}, count
+
+
+def test_readers_see_the_last_value_of_each_key(
+    broker: LocalBroker, expected: dict[bytes, bytes]
+) -> None:
+    values, count = last_values(broker, "read_committed")
+    assert values == expected
+    assert count < 3500, "what an active segment holds, and one record for each key"
+
+
+def test_every_offset_can_be_asked_for(broker: LocalBroker, expected: dict[bytes, bytes]) -> None:
+    assert expected
+    reader = consumer_of(broker.bootstrap_servers, "seeker")
+    for offset in (1, 777, 1500, 3000, 4500):
+        reader.assign([TopicPartition(TOPIC, 0, offset)])
+        assert consume(reader, 1)[0].offset() >= offset
+    reader.close()
+
+
+def test_a_record_without_a_key_is_refused(broker: LocalBroker) -> None:
+    create_topic(broker.bootstrap_servers, "keyed", config=CONFIG)
+    refused: list[KafkaError] = []
+    producer = producer_of(broker.bootstrap_servers)
+    producer.produce("keyed", value=b"v", on_delivery=lambda error, _: refused.append(error))
+    producer.flush(TIMEOUT_S)
+    assert [error.code() for error in refused] == [KafkaError.INVALID_RECORD]
+
+
+@pytest.mark.java
+def test_java_reads_it_and_its_files(
+    broker: LocalBroker, java: JavaTools, expected: dict[bytes, bytes]
+) -> None:
+    told = java.run(
+        "kafka-console-consumer",
+        *("--bootstrap-server", broker.bootstrap_servers),
+        *("--topic", TOPIC, "--partition", "0", "--offset", "earliest"),
+        *("--isolation-level", "read_committed", "--timeout-ms", "3000"),
+        *("--property", "print.key=true", "--property", "print.value=false"),
+    )
+    keys = {line.strip().encode() for line in told.stdout.splitlines() if line.strip()}
+    assert set(expected) <= keys
+    for path in sorted(folder(broker).glob("*.log")):
+        dumped = java.run("kafka-dump-log", "--deep-iteration", "--files", str(path)).check()
+        assert "isvalid: true" in dumped.stdout or path.stat().st_size == 0
+        assert "isvalid: false" not in dumped.stdout
+    for suffix in ("index", "timeindex", "txnindex"):
+        for path in sorted(folder(broker).glob(f"*.{suffix}")):
+            sane = () if suffix == "txnindex" else ("--index-sanity-check",)
+            java.run("kafka-dump-log", *sane, "--files", str(path)).check()
+
+
+@pytest.mark.long
+def test_offsets_of_groups_outlive_a_cleaning(broker: LocalBroker) -> None:
+    """`__consumer_offsets` is compacted, and what a coordinator loads from it is whole."""
+    topic, servers = "read-by-groups", broker.bootstrap_servers
+    create_topic(servers, topic)
+    groups = [consumer_of(servers, f"group-{n}", enable_auto_commit=False) for n in range(3)]
+    before = broker.metrics()["headrace_cleanings_total"]
+    alter(servers, "__consumer_offsets", CONFIG)
+    for round_ in range(4):
+        for group in groups:
+            for _ in range(1500):
+                offsets = [TopicPartition(topic, 0, round_, metadata="m" * 60)]
+                group.commit(offsets=offsets, asynchronous=True)
+            group.commit(offsets=[TopicPartition(topic, 0, 100 + round_)], asynchronous=False)
+    until_cleaned(broker, int(before) + 1)
+    broker.kill()
+    broker.start()
+    for group in groups:
+        group.close()
+    for n in range(3):
+        reader = consumer_of(servers, f"group-{n}")
+        (committed,) = reader.committed([TopicPartition(topic, 0)], TIMEOUT_S)
+        assert committed.offset == 103
+        reader.close()
+
+
+def alter(servers: str, topic: str, configs: dict[str, str]) -> None:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+    from tests.interop.confluent import admin_of
+
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in configs.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin = admin_of(servers)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(TIMEOUT_S)
+
+
+def test_a_killed_cleaner_is_started_again(broker: LocalBroker) -> None:
+    topic, servers = "cleaned-again", broker.bootstrap_servers
+    before = int(broker.metrics().get("headrace_cleanings_total", 0))
+    create_topic(servers, topic, config=CONFIG)
+    producer = producer_of(servers)
+    produce(producer, topic, [(b"k%d" % (n % 7), bytes(1000)) for n in range(1500)])
+    for child in children(broker.pid):
+        os.kill(child, signal.SIGKILL)
+    until_cleaned(broker, before + 1)
+    assert broker.is_alive
+
+
+def children(pid: int) -> list[int]:
+    told = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in told.split()]
+
+
+def test_transactions_go_on_behind_a_cleaning(
+    broker: LocalBroker, expected: dict[bytes, bytes]
+) -> None:
+    assert expected
+    producer = producer_of(broker.bootstrap_servers, transactional_id="writer")
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    produce(producer, TOPIC, [(b"user-1", b"again")])
+    try:
+        producer.commit_transaction(TIMEOUT_S)
+    except KafkaException as error:
+        pytest.fail(str(error))
+    assert last_values(broker, "read_committed")[0][b"user-1"] == b"again"
