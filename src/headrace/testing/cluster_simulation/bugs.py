@@ -12,6 +12,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.replication.in_sync import InSync
 from headrace.broker.replication.replication import Replication
 from headrace.cluster import isr
+from headrace.log.log_writer import LogWriter
 from headrace.testing.quorum.bugs import Bug, Patch
 from headrace.wire.kafka.errors import ErrorCode
 
@@ -125,6 +126,32 @@ def _stale_broker_epoch() -> list[Patch]:
     ]
 
 
+def _no_fencing() -> list[Patch]:
+    """Leader epochs are not looked at, and who led before goes on taking writes."""
+    original = Partition.follow
+
+    def follow(self: Partition, leader_epoch: int) -> None:
+        original(self, leader_epoch)
+        self.refusal = self.error
+
+    return [
+        (Partition, "follow", follow),
+        (Partition, "leader_epoch_refusal", lambda _self, _epoch: ErrorCode.NONE),
+        (isr, "_epoch_refusal", lambda _before, _broker_id, _wanted: None),
+    ]
+
+
+def _epoch_not_synced() -> list[Patch]:
+    """An epoch is written down when it begins, and left to the page cache."""
+
+    def assign_epoch(self: LogWriter, epoch: int, start_offset: int) -> None:
+        if self.epochs.assign(epoch, start_offset):
+            self.save_epochs(sync=False)
+        self._epoch = epoch
+
+    return [(LogWriter, "assign_epoch", assign_epoch)]
+
+
 _LOST = frozenset({"L1", "L2", "L10", "L11", "L13"})
 
 BUGS = [
@@ -136,6 +163,7 @@ BUGS = [
     Bug("a new leader takes all for committed", _lead_to_the_end, _LOST | {"L14"}, 20),
     Bug("divergence unseen", _divergence_unseen, _LOST | {"live"}, 30),
     Bug("whoever is heard of joins", _lagging_count_as_caught_up, _LOST, 20),
+    Bug("no fencing", _no_fencing, _LOST | {"L14"}, 20),
     Bug("stale broker epoch accepted", _stale_broker_epoch, _LOST | {"L16"}, 10),
 ]
 
@@ -143,4 +171,5 @@ FIRST_SEED = {"isr join below the epoch start": 100}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
 
 EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)
-"""Not found by the first sixty seeds; a directed scenario shows it."""
+EPOCH_NOT_SYNCED = Bug("an epoch is not synced", _epoch_not_synced, frozenset(), 0)
+"""Not found by the first sixty seeds; a directed scenario shows each."""
