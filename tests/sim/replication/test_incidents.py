@@ -4,12 +4,19 @@ The numbers are those of the project's list of regression scenarios; the diverge
 KIP-279 (3) is `tests/unit/broker/replication/test_truncation.py`.
 """
 
+from typing import Any
+
 import pytest
 from tests.sim.replication.scenario import Scenario
 
 from headrace.log.checkpoints import read_epochs
 from headrace.testing.cluster_simulation.bugs import EPOCH_NOT_BEGUN, EPOCH_NOT_SYNCED
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["paused", "killed"])
@@ -164,3 +171,25 @@ def test_6_1_no_28_acks_all_is_refused_below_the_minimum() -> None:
     codes = scenario.send(2, b"m2")
     scenario.until(lambda: bool(codes))
     assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
+def test_records_are_deleted_on_every_living_replica_when_it_is_answered() -> None:
+    scenario = Scenario(2, 3)
+    for number in range(4):
+        scenario.produce(2, b"m%d" % number)
+    asked = DeleteRecordsPartition(partition_index=0, offset=3)
+    topic = DeleteRecordsTopic(name="t", partitions=[asked])
+    answers: list[Any] = []
+    request = DeleteRecordsRequest(topics=[topic], timeout_ms=5_000)
+    scenario.client.ask(2, request, answers.append)
+    scenario.until(lambda: bool(answers))
+    (row,) = answers[0].topics[0].partitions
+    assert (row.error_code, row.low_watermark) == (0, 3)
+    assert scenario.partition(3).log.log_start_offset == 3
+    scenario.node(3).pause()
+    asked.offset, request.timeout_ms = 4, 300
+    scenario.client.ask(2, request, answers.append)
+    scenario.until(lambda: len(answers) == 2)
+    (row,) = answers[1].topics[0].partitions
+    assert (row.error_code, row.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 3)
+    assert scenario.partition(2).log.log_start_offset == 4, "deleted all the same"
