@@ -40,6 +40,15 @@ class Damage:
         del self._by_name[name]
         return [(name, index) for index in sorted(self._by_id.pop(topic_id))]
 
+    def forget_one(self, topic_id: bytes, index: int) -> bool:
+        """The partition is not to be here any more; True if it was here, and damaged."""
+        indexes = self._by_id.get(topic_id, set())
+        if index not in indexes:
+            return False
+        indexes.discard(index)
+        self._by_name[self._names[topic_id]].discard(index)
+        return True
+
     def names(self) -> list[str]:
         return [f"{topic}-{index}" for topic, some in self._by_name.items() for index in some]
 

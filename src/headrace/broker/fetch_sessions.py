@@ -30,6 +30,7 @@ class Wanted:
         "fetch_offset",
         "index",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "told_error",
         "told_high_watermark",
@@ -45,6 +46,7 @@ class Wanted:
         fetch_offset: int,
         last_fetched_epoch: int,
         max_bytes: int,
+        log_start_offset: int = -1,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -52,6 +54,8 @@ class Wanted:
         self.fetch_offset = fetch_offset
         self.last_fetched_epoch = last_fetched_epoch
         self.max_bytes = max_bytes
+        self.log_start_offset = log_start_offset
+        """Of a follower's own log."""
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.told_error = 0
@@ -78,6 +82,7 @@ class FetchSession:
                 known.fetch_offset = asked.fetch_offset
                 known.last_fetched_epoch = asked.last_fetched_epoch
                 known.max_bytes = asked.max_bytes
+                known.log_start_offset = asked.log_start_offset
         for topic, indexes in frame.forgotten:
             for index in indexes:
                 wanted.pop((topic, index), None)
@@ -94,14 +99,22 @@ class FetchSession:
 
 def wanted_of(frame: FetchFrame) -> list[Wanted]:
     return [
-        Wanted(topic, index, current_leader_epoch, fetch_offset, last_fetched_epoch, max_bytes)
+        Wanted(
+            topic,
+            index,
+            current_leader_epoch,
+            fetch_offset,
+            last_fetched_epoch,
+            max_bytes,
+            log_start_offset,
+        )
         for topic, partitions in frame.topics
         for (
             index,
             current_leader_epoch,
             fetch_offset,
             last_fetched_epoch,
-            _,
+            log_start_offset,
             max_bytes,
         ) in partitions
     ]

@@ -16,19 +16,22 @@ after a StorageError the partition answers KAFKA_STORAGE_ERROR until the node re
 not lead neither takes nor gives records.
 """
 
-from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.replication.in_sync import InSync, Proposal
+from headrace.broker.waiting_commits import WaitingCommits
 from headrace.cluster.image import INTERNAL_TOPICS
 from headrace.log.partition_log import PartitionLog, Staged
 from headrace.log.unmade_log import UnmadeLog
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.record_batch import BatchHeader
+
+ANY_BYTES = 1 << 31
+"""As much as anybody waits for."""
 
 OWN_COMMIT_MS = 5_000
 """How long a batch of the broker's own making waits for its followers, unless told."""
@@ -42,14 +45,6 @@ class Waiter(Protocol):
     def on_gone(self) -> None:
         """The partition was deleted or failed: answer now."""
         ...
-
-
-class _Commit(NamedTuple):
-    """An acks=all that waits until the high watermark is past `offset`."""
-
-    offset: int
-    deadline_ms: int
-    promise: "Promise[ErrorCode]"
 
 
 class Partition:
@@ -110,7 +105,7 @@ class Partition:
         # Dicts for their order: who waited first is told first, in every run of a seed.
         self._waiters: dict[Waiter, None] = {}
         self._followers_waiting: dict[Waiter, None] = {}
-        self._commits: deque[_Commit] = deque()
+        self._commits = WaitingCommits()
 
     @property
     def name(self) -> str:
@@ -145,6 +140,12 @@ class Partition:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
     @property
+    def low_watermark(self) -> int:
+        """Where the log starts on the leader and on all followers that live."""
+        in_sync, start = self.in_sync, self.log.log_start_offset
+        return start if in_sync is None else in_sync.low_watermark(start)
+
+    @property
     def isr_count_min(self) -> int:
         """`min.insync.replicas`, but never more than there are replicas."""
         in_sync = self.in_sync
@@ -171,17 +172,28 @@ class Partition:
             self.high_watermark = self.log.log_end_offset
             self._on_committed()
         else:
+            # What was taken over is not committed by a write: consumers wait for it all the same.
+            is_all_committed = self.high_watermark >= self.log.log_end_offset
+            self._uncommitted_bytes = 0 if is_all_committed else ANY_BYTES
             self.advance_high_watermark()
 
-    def begin_epoch(self, leader_epoch: int) -> None:
+    def begin_epoch(self, leader_epoch: int, on_begun: Callable[[], None]) -> None:
         """Our first act as a leader: where the epoch starts is on disk, also if nothing is ever
-        written in it (KAFKA-7415). An empty log has nothing to tell apart."""
+        written in it (KAFKA-7415). An empty log has nothing to tell apart.
+
+        The sync is not the loop's: a broker may begin to lead thousands at once. Nobody is served
+        before `on_begun`.
+        """
         if self.error or not self.log.log_end_offset:
+            on_begun()
             return
-        try:
-            self.log.assign_epoch(leader_epoch, self.log.log_end_offset)
-        except StorageError as error:
-            self.fail(error)
+
+        def on_done(error: StorageError | None) -> None:
+            if error is not None:
+                self.fail(error)
+            on_begun()
+
+        self.log.assign_epoch_later(leader_epoch, self.log.log_end_offset, on_done)
 
     def on_isr_decided(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> None:
         in_sync = self.in_sync
@@ -202,7 +214,7 @@ class Partition:
         self.in_sync = None
         self.is_leader = False
         self.refusal = self.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        self._refuse_commits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._commits.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.release_waiters()
 
     def on_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
@@ -235,12 +247,11 @@ class Partition:
 
     def _on_committed(self) -> None:
         """The high watermark moved: who waited for it goes."""
-        commits = self._commits
-        error = ErrorCode.NONE
-        if commits and self.required_acks_refusal():
-            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        while commits and commits[0].offset < self.high_watermark:
-            commits.popleft().promise.resolve(self.refusal or error)
+        if self._commits:
+            error = ErrorCode.NONE
+            if self.required_acks_refusal():
+                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self._commits.on_reached(self.high_watermark, self.refusal or error)
         byte_count, self._uncommitted_bytes = self._uncommitted_bytes, 0
         if byte_count:
             for waiter in list(self._waiters):
@@ -248,26 +259,22 @@ class Partition:
 
     def committed(self, offset: int, timeout_ms: int) -> "Promise[ErrorCode]":
         """Resolved once all in-sync replicas have `offset`, or with why that was not seen."""
-        promise: Promise[ErrorCode] = Promise()
         in_sync = self.in_sync
-        if in_sync is None or offset < self.high_watermark:
-            promise.resolve(self.refusal)
-        else:
-            self._commits.append(_Commit(offset, in_sync.now_ms + timeout_ms, promise))
-        return promise
+        if self.refusal or in_sync is None or offset < self.high_watermark:
+            return Promise.resolved(self.refusal)
+        return self._commits.add(offset, in_sync.now_ms + timeout_ms)
 
-    def expire_commits(self, now_ms: int) -> None:
-        """Producers are told when their time is over; what they sent stays."""
-        late = [commit for commit in self._commits if commit.deadline_ms <= now_ms]
-        if late:
-            self._commits = deque(c for c in self._commits if c.deadline_ms > now_ms)
-            for commit in late:
-                commit.promise.resolve(ErrorCode.REQUEST_TIMED_OUT)
-
-    def _refuse_commits(self, error: ErrorCode) -> None:
-        commits, self._commits = self._commits, deque()
-        for commit in commits:
-            commit.promise.resolve(error)
+    def on_time(self, now_ms: int) -> None:
+        """Now and then: producers are told when their time is over (what they sent stays), and a
+        follower that was about to join and died is waited for no longer."""
+        in_sync = self.in_sync
+        if in_sync is None:
+            return
+        in_sync.on_time(now_ms)
+        if self.high_watermark < self.log.log_end_offset:
+            self.advance_high_watermark()
+        if self._commits:
+            self._commits.expire(now_ms)
 
     # -- writing -----------------------------------------------------------------------
 
@@ -328,7 +335,8 @@ class Partition:
             return Promise.resolved(ErrorCode.of(staged.error))
         if self.in_sync is not None:
             self._on_written(len(batch))
-            return self.committed(staged.last_offset, timeout_ms)
+            flushed = self.flushed_as_configured()
+            return both(flushed, self.committed(staged.last_offset, timeout_ms))
         self.high_watermark = self.log.log_end_offset
         for waiter in list(self._waiters):
             waiter.on_appended(len(batch))
@@ -365,7 +373,7 @@ class Partition:
 
     def take_out(self, error: ErrorCode) -> None:
         self.error = self.refusal = error
-        self._refuse_commits(error)
+        self._commits.refuse(error)
         self.release_waiters()
 
     # -- waiting -----------------------------------------------------------------------
@@ -381,8 +389,26 @@ class Partition:
         self._waiters.pop(waiter, None)
         self._followers_waiting.pop(waiter, None)
 
+    def on_log_start_moved(self) -> None:
+        """Followers hear of it with their next answer: those that wait get it now."""
+        for waiter in list(self._followers_waiting):
+            waiter.on_appended(ANY_BYTES)
+
     def release_waiters(self) -> None:
         waiters = self._waiters | self._followers_waiting
         self._waiters, self._followers_waiting = {}, {}
         for waiter in waiters:
             waiter.on_gone()
+
+
+def both(first: "Promise[ErrorCode]", second: "Promise[ErrorCode]") -> "Promise[ErrorCode]":
+    """Settled when both are, with the first error."""
+    if first.settled and not first.value():
+        return second
+    done: Promise[ErrorCode] = Promise()
+
+    def on_first(told: "Promise[ErrorCode]") -> None:
+        second.then(lambda also: done.resolve(told.value() or also.value()))
+
+    first.then(on_first)
+    return done

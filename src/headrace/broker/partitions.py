@@ -75,7 +75,8 @@ class Partitions:
         self._has_caught_up = False
         """Until `on_caught_up` all that is followed is history, which comes in pieces."""
         self.roles: Roles | None = None
-        """Told of every partition that is new, changed or gone."""
+        """Told of every partition that is new, changed or gone, from `begin_roles` on."""
+        self._has_roles = False
         self.storage_error_count = 0
         for directory in self._homes.directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
@@ -180,6 +181,18 @@ class Partitions:
             self._has_caught_up = True
             self._homes.on_caught_up()
 
+    def begin_roles(self) -> None:
+        """This process is registered, and its metadata followed up to that: what is led or followed
+        now is no history. Once."""
+        image = self._image
+        if self._has_roles or self.roles is None or image is None:
+            return
+        self._has_roles = True
+        for topic_id, partitions in self.by_id.items():
+            described = image.topics_by_id[topic_id].partitions
+            for index, partition in partitions.items():
+                self.roles.on_described(partition, described[index])
+
     def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self._configs.of(image, topic.name)
         opened = self.by_id.get(topic.topic_id, {})
@@ -189,11 +202,13 @@ class Partitions:
             if self._node_id not in described.replicas:
                 if partition is not None:
                     self._drop([partition])
+                elif self._damage.forget_one(topic.topic_id, index):
+                    self._delete_damaged(topic.name, index)
                 continue
             if partition is None and not self._damage.has(topic.topic_id, index):
                 # A damaged one was tried once; the next start tries again.
                 partition = self._open(topic, described, config)
-            if partition is not None and self.roles is not None:
+            if partition is not None and self.roles is not None and self._has_roles:
                 self.roles.on_described(partition, described)
             elif partition is not None:
                 partition.leader_epoch = described.leader_epoch
@@ -213,6 +228,8 @@ class Partitions:
             if partition.config is not config and partition.config != config:
                 partition.config = config
                 partition.log.set_config(self._configs.log_config(config))
+                # A smaller `min.insync.replicas` may let go what waited for it.
+                partition.advance_high_watermark()
 
     def _on_registered(self, image: ClusterImage) -> None:
         """A registration of this node, an earlier process's or this one's.
@@ -236,6 +253,8 @@ class Partitions:
         if topic is None or partition.index >= len(topic.partitions):
             return
         if self._homes.may_be_lost(topic.partitions[partition.index].directory_of(self._node_id)):
+            if self.roles is not None:
+                self.roles.on_gone(partition)
             self._homes.leave(partition)
             del self.by_id[topic.topic_id][partition.index]
             del self.by_name[topic.name][partition.index]
@@ -356,11 +375,14 @@ class Partitions:
         self.by_id.pop(topic_id, None)
         for name, index in self._damage.forget(topic_id):
             gone.add(name)
-            for directory in self._homes.directories:
-                self._safely(directory, partial(directory.delete_damaged, name, index))
+            self._delete_damaged(name, index)
         for topic in gone:
             self.by_name.pop(topic, None)
         return gone
+
+    def _delete_damaged(self, name: str, index: int) -> None:
+        for directory in self._homes.directories:
+            self._safely(directory, partial(directory.delete_damaged, name, index))
 
     def _drop(self, partitions: Iterable[Partition]) -> None:
         """Deleted, or moved to other brokers: forget them, and their files."""

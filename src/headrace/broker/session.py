@@ -163,6 +163,7 @@ class KafkaSession(OrderedAnswers):
                 if pending.failed():
                     self._transport.close("a produce with acks=0 failed")
                     return
+                pending.finish_unanswered()
                 continue
             later = pending.finish()
             if later is not None:

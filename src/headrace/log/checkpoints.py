@@ -77,7 +77,11 @@ def read_epochs(storage: Storage, path: str) -> list[tuple[int, int]]:
 def write_epochs(
     storage: Storage, path: str, entries: Iterable[tuple[int, int]], *, sync: bool = True
 ) -> None:
-    _write_lines(storage, path, [f"{epoch} {start}" for epoch, start in entries], sync=sync)
+    storage.replace_file(path, epochs_content(entries), sync=sync)
+
+
+def epochs_content(entries: Iterable[tuple[int, int]]) -> bytes:
+    return _content([f"{epoch} {start}" for epoch, start in entries])
 
 
 def read_directory_ids(storage: Storage, path: str) -> set[bytes]:

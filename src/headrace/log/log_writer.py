@@ -100,6 +100,8 @@ class LogWriter:
         """Below it compaction has been; it may say more than there is."""
         self.may_have_gaps = may_have_gaps
         """Compaction may have left out offsets, here or where this was copied from."""
+        self._epoch_waiters: list[Callable[[StorageError | None], None]] = []
+        self._is_saving_epochs = False
         self.set_config(config)
 
     def set_config(self, config: LogConfig) -> None:
@@ -391,6 +393,36 @@ class LogWriter:
         if self.epochs.assign(epoch, start_offset):
             self.save_epochs()
         self._epoch = epoch
+
+    def assign_epoch_later(
+        self, epoch: int, start_offset: int, on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        """The same off the loop: `on_done` when it is on disk, or never will be."""
+        is_new = self.epochs.assign(epoch, start_offset)
+        self._epoch = epoch
+        if not is_new and not self._is_saving_epochs:
+            on_done(self.failure)
+            return
+        self._epoch_waiters.append(on_done)
+        self._save_epochs_later()
+
+    def _save_epochs_later(self) -> None:
+        """One at a time: of two that are under way either could win."""
+        if self._is_saving_epochs or not self._epoch_waiters:
+            return
+        self._is_saving_epochs = True
+        waiters, self._epoch_waiters = self._epoch_waiters, []
+
+        def on_written(error: StorageError | None) -> None:
+            self._is_saving_epochs = False
+            if error is not None:
+                self.fail(error)
+            for on_done in waiters:
+                on_done(error or self.failure)
+            self._save_epochs_later()
+
+        content = checkpoints.epochs_content(self.epochs.entries)
+        self.files.storage.replace_file_later(self.epochs_path, content, on_written, sync=True)
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """An epoch begins with a batch: its header tells of it until the file is synced."""

@@ -213,8 +213,11 @@ class PartitionLog(LogWriter):
             self.segments, timestamp_ms, self.log_start_offset, end_offset
         )
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        return timestamps.find_largest(self.segments)
+    def max_timestamp_offset(self, end_offset: int | None = None) -> TimestampOffset | None:
+        """The first record with the largest timestamp, of those below `end_offset`."""
+        if end_offset is None or end_offset >= self.log_end_offset:
+            return timestamps.find_largest(self.segments)
+        return timestamps.find_largest_below(self.segments, end_offset)
 
     # -- trimming ----------------------------------------------------------------------------
 

@@ -51,6 +51,24 @@ def find_largest(segments: Iterable[Segment]) -> TimestampOffset | None:
     return None
 
 
+def find_largest_below(segments: Iterable[Segment], end_offset: int) -> TimestampOffset | None:
+    """The same of what lies below `end_offset`, which is somewhere near the end of the log."""
+    whole: list[Segment] = []
+    cut: list[Segment] = []
+    for segment in segments:
+        if segment.size and segment.base_offset < end_offset:
+            is_whole = segment.largest_timestamp()[1] < end_offset
+            (whole if is_whole else cut).append(segment)
+    best = find_largest(whole)
+    for segment in cut:
+        for position, header in segment.headers(0):
+            if header.next_offset > end_offset:
+                break
+            if header.max_timestamp > (-1 if best is None else best.timestamp_ms):
+                best = _find_in_batch(segment, position, header, header.max_timestamp, 0) or best
+    return best
+
+
 def _find_in_segment(
     segment: Segment, timestamp_ms: int, start_offset: int
 ) -> TimestampOffset | None:

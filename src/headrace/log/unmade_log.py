@@ -166,8 +166,8 @@ class UnmadeLog:
             return self._made.offset_for_timestamp(timestamp_ms, end_offset)
         return None
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        return None if self._made is None else self._made.max_timestamp_offset()
+    def max_timestamp_offset(self, end_offset: int | None = None) -> TimestampOffset | None:
+        return None if self._made is None else self._made.max_timestamp_offset(end_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         if self._made is not None:

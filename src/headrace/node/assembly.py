@@ -218,8 +218,9 @@ class AssembledNode:
             self.lifecycle.start(self._registration())
 
     def _is_caught_up(self) -> bool:
-        end_offset = self.replica.node.log.end_offset
-        return not self.replica.is_leader and 0 < end_offset <= self.host.high_watermark
+        """To the leader's high watermark: ours stands at the end of each piece of history."""
+        told = self.replica.node.leader_high_watermark
+        return not self.replica.is_leader and 0 < told <= self.host.high_watermark
 
     def _registration(self) -> BrokerRegistrationRequest:
         assert self.broker is not None
@@ -237,8 +238,18 @@ class AssembledNode:
             previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
         )
 
+    def _maybe_begin_roles(self) -> None:
+        """Once our registration was followed: before, it is history, and we have no epoch to tell
+        the leaders that we fetch from (KIP-903)."""
+        assert self.broker is not None
+        epoch = self._current_epoch()
+        known = self.broker.image.brokers.get(self.broker.node_id)
+        if epoch >= 0 and known is not None and known.broker_epoch == epoch:
+            self.broker.partitions.begin_roles()
+
     def _on_serving(self, broker_epoch: int) -> int:
         assert self.broker is not None
+        self._maybe_begin_roles()
         self.broker.broker_epoch = broker_epoch
         self.broker.is_serving = True
         self.broker.groups.start()
@@ -253,6 +264,7 @@ class AssembledNode:
     def _on_committed(self, records: Sequence[Any], _last_offset: int) -> None:
         if self.broker is not None:
             self.broker.on_committed(records)
+            self._maybe_begin_roles()
         else:
             self.config.apply_dynamic(*self.host.committed.broker_configs(self.config.node_id))
         if self.lifecycle is not None:

@@ -87,6 +87,8 @@ class RaftNode:
         self.snapshots = Snapshots(loaded.snapshots, settings.snapshots_kept)
         latest = self.snapshots.latest
         self.high_watermark = max(self.log.start_offset, latest.end_offset if latest else 0)
+        self.leader_high_watermark = -1
+        """As a leader last told it: how far we are behind."""
         self.now_ms = now_ms
         self.wall_offset_ms = 0
         """From our time to the wall clock's, which people read; the driver keeps it right."""

@@ -211,6 +211,7 @@ class SimulatedDisk:
         self._root = _Directory()
         self._locks: dict[str, int] = {}
         self._deferred: list[Callable[[], None]] = []
+        self._replaced: dict[str, int] = {}
 
     # -- what a test does ----------------------------------------------------------------------
 
@@ -347,6 +348,10 @@ class SimulatedDisk:
         return bytes(self._inode(path).data)
 
     def replace_file(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        self._replaced[path] = self._replaced.get(path, 0) + 1
+        self._replace(path, content, sync=sync)
+
+    def _replace(self, path: str, content: bytes, *, sync: bool) -> None:
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
         file.truncate(0)
@@ -365,9 +370,14 @@ class SimulatedDisk:
         *,
         sync: bool = False,
     ) -> None:
+        expected = self._replaced.get(path, 0)
+
         def complete() -> None:
+            if self._replaced.get(path, 0) != expected:
+                on_done(None)  # something newer stands there by now
+                return
             try:
-                self.replace_file(path, content, sync=sync)
+                self._replace(path, content, sync=sync)
             except StorageError as error:
                 on_done(error)
             else:

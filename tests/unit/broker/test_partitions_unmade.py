@@ -521,3 +521,55 @@ def test_a_commit_looks_at_what_it_changes_alone() -> None:
     partition = followed.partitions.find("t", 7)
     assert partition is not None
     assert partition.leader_epoch == 1
+
+
+class Roles:
+    """Whoever is told of roles."""
+
+    def __init__(self) -> None:
+        self.described: list[tuple[int, int]] = []
+        self.gone: list[int] = []
+
+    def on_described(self, partition: Any, described: Any) -> None:
+        self.described.append((partition.index, described.leader_epoch))
+
+    def on_gone(self, partition: Any) -> None:
+        self.gone.append(partition.index)
+
+
+def test_a_partition_that_turns_out_to_be_missed_gives_its_role_back() -> None:
+    followed = Followed()
+    followed.partitions.roles = roles = Roles()
+    here = followed.directory.directory_id
+    followed.follow(followed.registration(here), TOPIC, followed.partition(0))
+    followed.follow(followed.registration(here, GONE))
+    assert followed.state(0) == "KAFKA_STORAGE_ERROR"
+    assert roles.gone == [0]
+
+
+def test_roles_begin_when_history_ends() -> None:
+    followed = Followed()
+    followed.partitions.roles = roles = Roles()
+    followed.partitions._has_roles = False
+    followed.follow(TOPIC, followed.partition(0), followed.partition(1))
+    change = PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=1, leader=followed.node_id)
+    followed.follow(change)
+    assert roles.described == []
+    followed.partitions.begin_roles()
+    followed.partitions.begin_roles()
+    assert roles.described == [(0, 0), (1, 1)]
+    followed.follow(change)
+    assert roles.described[2:] == [(1, 2)]
+
+
+def test_a_damaged_replica_that_moves_away_is_forgotten() -> None:
+    followed = Followed()
+    here = followed.directory.directory_id
+    followed.follow(followed.registration(here, GONE), TOPIC, followed.partition(0))
+    assert followed.state(0) == "KAFKA_STORAGE_ERROR"
+    assert followed.partitions.offline_names() == ["t-0"]
+    followed.follow(
+        PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[77], isr=[77], leader=77)
+    )
+    assert followed.state(0) == "NOT_LEADER_OR_FOLLOWER"
+    assert followed.partitions.offline_names() == []

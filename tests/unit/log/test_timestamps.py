@@ -38,6 +38,21 @@ def test_every_time_finds_the_first_record_not_older(
     largest = log.max_timestamp_offset()
     assert largest.timestamp_ms == max(times)
     assert largest.offset == times.index(max(times))
+    for stop in log.bases[1:]:  # where batches end
+        below = log.max_timestamp_offset(stop)
+        assert (below.timestamp_ms, below.offset) == (
+            max(times[:stop]),
+            times.index(max(times[:stop])),
+        )
+
+
+def test_the_largest_time_below_an_end_is_not_that_behind_it(bench: Any) -> None:
+    log = bench.open()
+    for time in (5, 3, 9):
+        bench.append(1, times=[time])
+    assert log.max_timestamp_offset().offset == 2
+    assert log.max_timestamp_offset(2).offset == 0
+    assert log.max_timestamp_offset(0) is None
 
 
 def test_records_below_the_start_are_not_found(bench: Any) -> None:

@@ -1,9 +1,12 @@
 """Putting a node together: whose directories, in which order, and what comes back."""
 
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.broker.dialogue import Client, batch
 
 from headrace.base.errors import UsageError
+from headrace.node.assembly import AssembledNode
 from headrace.testing.broker import SimulatedBroker
 from headrace.testing.disk import Fault, SimulatedDisk
 from headrace.wire.kafka.messages.metadata import MetadataRequest
@@ -107,3 +110,18 @@ def test_a_metadata_log_that_fails_is_fatal_and_nothing_is_answered() -> None:
     broker.start()
     assert "t" not in broker.broker.image.topics_by_name
     broker.create_topic("t")
+
+
+@pytest.mark.parametrize(
+    ("told", "followed", "is_caught_up"),
+    [(-1, 0, False), (900, 300, False), (900, 900, True), (300, 900, True)],
+)
+def test_caught_up_is_who_has_followed_to_the_leaders_high_watermark(
+    told: int, followed: int, is_caught_up: bool
+) -> None:
+    """History comes in pieces: at the end of the first our own log ends where it is committed."""
+    node = SimpleNamespace(
+        replica=SimpleNamespace(is_leader=False, node=SimpleNamespace(leader_high_watermark=told)),
+        host=SimpleNamespace(high_watermark=followed),
+    )
+    assert AssembledNode._is_caught_up(node) is is_caught_up  # type: ignore[arg-type]

@@ -88,6 +88,9 @@ class PendingProduce(Slot):
         self.parts = self._encode()
         return None
 
+    def finish_unanswered(self) -> None:
+        """acks=0: there is nothing more to do, and nobody to tell."""
+
     def _committed(
         self,
         partition: Partition,
@@ -157,6 +160,9 @@ class PendingShaped(Slot):
             return _all_done(waits).map(lambda _: self._encode())
         self.parts = self._encode()
         return None
+
+    def finish_unanswered(self) -> None:
+        """acks=0: there is nothing more to do, and nobody to tell."""
 
     def _on_committed(self, error: ErrorCode) -> ErrorCode:
         if error:

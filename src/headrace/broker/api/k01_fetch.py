@@ -109,7 +109,12 @@ class Fetch:
             if wanted.last_fetched_epoch >= 0 and _divergence(partition, wanted) is not None:
                 continue  # what it has is not what we have
             broker.replication.on_fetched(
-                partition, frame.replica_id, frame.replica_epoch, wanted.fetch_offset, now_ms
+                partition,
+                frame.replica_id,
+                frame.replica_epoch,
+                wanted.fetch_offset,
+                wanted.log_start_offset,
+                now_ms,
             )
 
     # -- waiting -----------------------------------------------------------------------

@@ -117,7 +117,7 @@ def _find(partition: Partition, timestamp: int, end_offset: int) -> tuple[int, i
         case -5:
             return -1, -1, -1
         case -3:
-            found = log.max_timestamp_offset()
+            found = log.max_timestamp_offset(end_offset)
         case _:
             found = log.offset_for_timestamp(timestamp, end_offset)
     if found is None:

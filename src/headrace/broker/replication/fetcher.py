@@ -186,11 +186,30 @@ class Fetcher:
             for topic in response.responses:
                 for data in topic.partitions:
                     key = (bytes(topic.topic_id), data.partition_index)
-                    is_all_heard &= self._on_partition(key, data, asked)
+                    is_all_heard &= self._on_partition_safely(key, data, asked)
             if not is_all_heard:
                 # The leader believes that we know what we did not listen to.
                 self._forget_session()
         self._maybe_ask()
+
+    def _on_partition_safely(
+        self, key: Key, data: PartitionData, asked: dict[Key, Position]
+    ) -> bool:
+        """A mistake over one partition must not end the fetching of all others (KAFKA-4384)."""
+        try:
+            return self._on_partition(key, data, asked)
+        except Exception as error:
+            self.failure_count += 1
+            following = self._followed.get(key)
+            if following is not None:
+                following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
+            self._events.error(
+                "fetch_answer_failed",
+                partition=key[1] if following is None else following.partition.name,
+                leader=self.leader_id,
+                error=repr(error),
+            )
+            return False
 
     def _on_partition(self, key: Key, data: PartitionData, asked: dict[Key, Position]) -> bool:
         """False if the answer is to an older question than we would ask now."""

@@ -101,7 +101,7 @@ class InSync:
         self._lag_ms_max = lag_ms_max
         self._proposed: tuple[int, ...] | None = None
         self.now_ms = now_ms
-        """As of the last fetch or the last look at the lag."""
+        """As of the last fetch or the last tick."""
         self.isr = isr
         self.partition_epoch = partition_epoch
         # A new leader has heard of nobody: members of the ISR get the whole lag time to show up.
@@ -163,19 +163,30 @@ class InSync:
 
     # -- proposals -----------------------------------------------------------------------------
 
-    def maybe_expand(
-        self, broker_id: int, high_watermark: int, may_join: Callable[[int, int], bool]
-    ) -> Proposal | None:
+    def maybe_expand(self, broker_id: int, high_watermark: int) -> Proposal | None:
         follower = self.followers.get(broker_id)
         if follower is None or self.is_proposing or broker_id in self.isr:
             return None
         has_all = follower.log_end_offset >= max(high_watermark, self.epoch_start_offset)
-        if not has_all or not may_join(broker_id, follower.broker_epoch):
+        if not has_all or not self._may_join(broker_id, follower.broker_epoch):
             return None
         return self._propose((*self.isr, broker_id))
 
-    def maybe_shrink(self, leader_end: int, now_ms: int) -> Proposal | None:
+    def on_time(self, now_ms: int) -> None:
         self.now_ms = max(self.now_ms, now_ms)
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The smallest log start of the leader and of all followers that live."""
+        starts = [
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if follower.broker_id in self.isr
+            or self._may_join(follower.broker_id, follower.broker_epoch)
+        ]
+        return min([log_start_offset, *starts])
+
+    def maybe_shrink(self, leader_end: int, now_ms: int) -> Proposal | None:
+        self.on_time(now_ms)
         if self.is_proposing:
             return None
         left = tuple(

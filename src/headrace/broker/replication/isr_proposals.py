@@ -76,8 +76,16 @@ class IsrProposals:
         self._events = events
         self._waiting: dict[Key, tuple[ProposingPartition, Proposal]] = {}
         self._is_asking = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Nothing is asked any more, nor asked again."""
+        self._is_closed = True
+        self._waiting = {}
 
     def propose(self, key: Key, partition: ProposingPartition, proposal: Proposal) -> None:
+        if self._is_closed:
+            return
         self._waiting[key] = (partition, proposal)
         # All that one turn of the loop finds goes in one request.
         self._timers.call_soon(self._ask)
@@ -97,6 +105,8 @@ class IsrProposals:
         self, settled: Promise[Any], asked: dict[Key, tuple[ProposingPartition, Proposal]]
     ) -> None:
         self._is_asking = False
+        if self._is_closed:
+            return
         response = None if settled.error is not None else settled.value()
         if not isinstance(response, AlterPartitionResponse) or response.error_code:
             # The controller moved, or does not know this life of ours yet: ask once more.

@@ -4,16 +4,18 @@ Owns: the role of every partition on this broker, the fetchers, the regular look
 Must not know: what a fetch does (`fetcher`, `following`), the arithmetic of the ISR (`in_sync`),
 request formats. Spec: Kafka's ReplicaManager.applyDelta.
 
-Invariants: a partition is led, or followed at exactly one fetcher, or waits without a leader; a
+Invariants: a partition is led, or about to be (its new epoch is on its way to the disk), or
+followed at exactly one fetcher, or waits without a leader; a
 role changes with the leader epoch, and only by a committed record; nothing of an older epoch stays.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock, Timers
 from headrace.base.events import EventLog
+from headrace.base.promise import Promise
 from headrace.broker.replication.fetcher import Fetcher, FetcherSettings
 from headrace.broker.replication.following import Following
 from headrace.broker.replication.in_sync import InSync, Proposal
@@ -28,6 +30,15 @@ Key = tuple[bytes, int]
 NO_LEADER = -1
 COMMIT_LOOK_MS = 100
 """How often producers that wait for replicas are looked at for their time-outs."""
+
+
+class _Trim(NamedTuple):
+    """A DeleteRecords that waits until every living replica's log starts at `offset`."""
+
+    partition: "Partition"
+    offset: int
+    deadline_ms: int
+    promise: "Promise[int]"
 
 
 class Replication:
@@ -61,6 +72,9 @@ class Replication:
         """The leader at whose fetcher a partition is."""
         self._led: dict[Key, Partition] = {}
         """Those with other replicas."""
+        self._beginning: dict[Key, PartitionImage] = {}
+        """Those that we shall lead, as last described."""
+        self._trims: list[_Trim] = []
         self._lag_looked_ms = 0
         self._is_closed = False
         self._closed_bytes = 0
@@ -84,13 +98,19 @@ class Replication:
         key = (partition.topic_id, partition.index)
         self._stop_following(key)
         self._led.pop(key, None)
+        self._beginning.pop(key, None)
         self._on_role(partition, False)
 
     def _lead(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
         self._stop_following(key)
         in_sync = partition.in_sync
         is_same_epoch = partition.is_leader and partition.leader_epoch == described.leader_epoch
+        beginning = self._beginning.get(key)
+        if beginning is not None and beginning.leader_epoch == described.leader_epoch:
+            self._beginning[key] = described
+            return
         if len(described.replicas) == 1:
+            self._beginning.pop(key, None)
             self._led.pop(key, None)
             if not is_same_epoch or in_sync is not None:
                 partition.lead(described.leader_epoch, None)
@@ -101,7 +121,22 @@ class Replication:
             if in_sync.on_decided(described.isr, described.partition_epoch):
                 partition.advance_high_watermark()
             return
-        partition.begin_epoch(described.leader_epoch)
+        if partition.is_leader and in_sync is not None:
+            self._led.pop(key, None)
+            self._on_role(partition, False)
+        partition.follow(described.leader_epoch)
+        self._beginning[key] = described
+        partition.begin_epoch(
+            described.leader_epoch,
+            lambda: self._on_begun(key, partition, described.leader_epoch),
+        )
+
+    def _on_begun(self, key: Key, partition: "Partition", leader_epoch: int) -> None:
+        """The epoch is on disk: now we lead, unless the metadata thought better of it."""
+        described = self._beginning.get(key)
+        if described is None or described.leader_epoch != leader_epoch or self._is_closed:
+            return
+        del self._beginning[key]
         self._led[key] = partition
         partition.lead(
             described.leader_epoch,
@@ -122,6 +157,7 @@ class Replication:
 
     def _follow(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
         self._led.pop(key, None)
+        self._beginning.pop(key, None)
         leader, epoch = described.leader, described.leader_epoch
         if partition.is_leader or partition.leader_epoch != epoch:
             partition.follow(epoch)
@@ -176,23 +212,62 @@ class Replication:
     # -- leading -------------------------------------------------------------------------------
 
     def on_fetched(
-        self, partition: "Partition", replica: int, epoch: int, offset: int, now_ms: int
+        self,
+        partition: "Partition",
+        replica: int,
+        epoch: int,
+        offset: int,
+        log_start_offset: int,
+        now_ms: int,
     ) -> None:
-        """A follower asks from `offset` on: it has all before."""
+        """A follower asks from `offset` on: it has all before, from `log_start_offset` on."""
         in_sync = partition.in_sync
         if in_sync is None:
             return
         end_offset = partition.log.log_end_offset
         if offset > end_offset or not in_sync.on_fetch(
-            replica, epoch, offset, -1, end_offset, now_ms
+            replica, epoch, offset, log_start_offset, end_offset, now_ms
         ):
             return
+        if self._trims:
+            self._look_at_trims(partition)
         partition.advance_high_watermark()
         if replica not in in_sync.isr:
-            proposal = in_sync.maybe_expand(replica, partition.high_watermark, self._may_join)
+            proposal = in_sync.maybe_expand(replica, partition.high_watermark)
             if proposal is not None:
                 self.isr_expands += 1
                 self._propose(partition, proposal)
+
+    def trimmed(self, partition: "Partition", offset: int, timeout_ms: int) -> "Promise[int]":
+        """The low watermark once all living replicas start at `offset` or behind it; before that,
+        when time is up, or we lead no more, whatever it is."""
+        promise: Promise[int] = Promise()
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self._trims.append(_Trim(partition, offset, deadline_ms, promise))
+        self._look_at_trims(partition)
+        return promise
+
+    def _look_at_trims(self, partition: "Partition") -> None:
+        self._settle_trims(
+            lambda one: one.partition is partition and partition.low_watermark >= one.offset
+        )
+
+    def _expire_trims(self, now_ms: int) -> None:
+        if self._trims:
+            self._settle_trims(
+                lambda one: (
+                    one.deadline_ms <= now_ms
+                    or bool(one.partition.refusal)
+                    or one.partition.low_watermark >= one.offset
+                )
+            )
+
+    def _settle_trims(self, is_done: "Callable[[_Trim], bool]") -> None:
+        done = [one for one in self._trims if is_done(one)]
+        if done:
+            self._trims = [one for one in self._trims if one not in done]
+            for one in done:
+                one.promise.resolve(one.partition.low_watermark)
 
     def _may_join(self, broker_id: int, broker_epoch: int) -> bool:
         broker = self._image().brokers.get(broker_id)
@@ -205,7 +280,8 @@ class Replication:
         now_ms = self._clock.monotonic_ms()
         led = list(self._led.values())
         for partition in led:
-            partition.expire_commits(now_ms)
+            partition.on_time(now_ms)
+        self._expire_trims(now_ms)
         if now_ms - self._lag_looked_ms < int(self._config["replica.lag.time.max.ms"]) // 2:
             return
         self._lag_looked_ms = now_ms
@@ -259,6 +335,7 @@ class Replication:
 
     def close(self) -> None:
         self._is_closed = True
+        self._proposals.close()
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()

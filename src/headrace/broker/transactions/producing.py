@@ -159,6 +159,11 @@ class PendingTransactional(PendingProduce):
             return refusal(partition.index, ErrorCode.of(refused))
         return self._to_log(partition, one.records, one.header)
 
+    def finish_unanswered(self) -> None:
+        """acks=0: what was verified elsewhere is still to be written."""
+        if self._answered is not None:
+            self.finish()
+
     # -- answering ---------------------------------------------------------------------
 
     def finish(self) -> Promise[list[Part]] | None:

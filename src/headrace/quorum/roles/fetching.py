@@ -161,6 +161,7 @@ class Fetching(Role):
         records = partition.records or b""
         batches = cut_batches(records, log.end_offset, log.last_epoch, node.epoch)
         node.append(batches)
+        node.leader_high_watermark = partition.high_watermark
         node.maybe_raise_high_watermark(min(partition.high_watermark, log.end_offset))
         return bool(batches) or not records
 

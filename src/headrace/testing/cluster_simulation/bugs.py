@@ -4,14 +4,17 @@ Owns: each mistake, the rules that it may break first, and within how many seeds
 not know: how it is found. A bug is a patch that is undone at the end (`testing.quorum.bugs.Bug`).
 """
 
+from collections.abc import Callable
 from typing import Any
 
+from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.broker.api import k01_fetch
 from headrace.broker.partition import Partition
 from headrace.broker.replication.in_sync import InSync
 from headrace.broker.replication.replication import Replication
 from headrace.cluster import isr
+from headrace.log.log_writer import LogWriter
 from headrace.testing.quorum.bugs import Bug, Patch
 from headrace.wire.kafka.errors import ErrorCode
 
@@ -41,10 +44,10 @@ def _join_below_epoch_start() -> list[Patch]:
     """KAFKA-7128: the high watermark of a new leader, which may lag, is enough to join."""
     original = InSync.maybe_expand
 
-    def maybe_expand(self: InSync, broker_id: int, high_watermark: int, may_join: Any) -> Any:
+    def maybe_expand(self: InSync, broker_id: int, high_watermark: int) -> Any:
         kept, self.epoch_start_offset = self.epoch_start_offset, 0
         try:
-            return original(self, broker_id, high_watermark, may_join)
+            return original(self, broker_id, high_watermark)
         finally:
             self.epoch_start_offset = kept
 
@@ -83,17 +86,17 @@ def _divergence_unseen() -> list[Patch]:
 
 def _epoch_not_begun() -> list[Patch]:
     """KAFKA-7415: an epoch is written down with its first batch, not when it begins."""
-    return [(Partition, "begin_epoch", lambda _self, _leader_epoch: None)]
+    return [(Partition, "begin_epoch", lambda _self, _leader_epoch, on_begun: on_begun())]
 
 
 def _lagging_count_as_caught_up() -> list[Patch]:
     """A replica joins as soon as it is heard of."""
 
-    def maybe_expand(self: InSync, broker_id: int, high_watermark: int, may_join: Any) -> Any:  # noqa: ARG001
+    def maybe_expand(self: InSync, broker_id: int, high_watermark: int) -> Any:  # noqa: ARG001
         follower = self.followers.get(broker_id)
         if follower is None or self.is_proposing or broker_id in self.isr:
             return None
-        if not may_join(broker_id, follower.broker_epoch):
+        if not self._may_join(broker_id, follower.broker_epoch):
             return None
         return self._propose((*self.isr, broker_id))
 
@@ -125,6 +128,38 @@ def _stale_broker_epoch() -> list[Patch]:
     ]
 
 
+def _no_fencing() -> list[Patch]:
+    """Leader epochs are not looked at, and who led before goes on taking writes."""
+    original = Partition.follow
+
+    def follow(self: Partition, leader_epoch: int) -> None:
+        original(self, leader_epoch)
+        self.refusal = self.error
+
+    return [
+        (Partition, "follow", follow),
+        (Partition, "leader_epoch_refusal", lambda _self, _epoch: ErrorCode.NONE),
+        (isr, "_epoch_refusal", lambda _before, _broker_id, _wanted: None),
+    ]
+
+
+def _epoch_not_synced() -> list[Patch]:
+    """An epoch is written down when it begins, and left to the page cache."""
+
+    def assign_epoch_later(
+        self: LogWriter,
+        epoch: int,
+        start_offset: int,
+        on_done: Callable[[StorageError | None], None],
+    ) -> None:
+        if self.epochs.assign(epoch, start_offset):
+            self.save_epochs(sync=False)
+        self._epoch = epoch
+        on_done(None)
+
+    return [(LogWriter, "assign_epoch_later", assign_epoch_later)]
+
+
 _LOST = frozenset({"L1", "L2", "L10", "L11", "L13"})
 
 BUGS = [
@@ -136,11 +171,13 @@ BUGS = [
     Bug("a new leader takes all for committed", _lead_to_the_end, _LOST | {"L14"}, 20),
     Bug("divergence unseen", _divergence_unseen, _LOST | {"live"}, 30),
     Bug("whoever is heard of joins", _lagging_count_as_caught_up, _LOST, 20),
+    Bug("no fencing", _no_fencing, _LOST | {"L14"}, 20),
     Bug("stale broker epoch accepted", _stale_broker_epoch, _LOST | {"L16"}, 10),
 ]
 
-FIRST_SEED = {"isr join below the epoch start": 100}
+FIRST_SEED = {"isr join below the epoch start": 115}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
 
 EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)
-"""Not found by the first sixty seeds; a directed scenario shows it."""
+EPOCH_NOT_SYNCED = Bug("an epoch is not synced", _epoch_not_synced, frozenset(), 0)
+"""Not found by the first sixty seeds; a directed scenario shows each."""

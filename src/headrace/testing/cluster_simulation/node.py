@@ -296,7 +296,7 @@ class SimulatedNode:
         self.disk.complete_syncs(1)
 
     def _on_line(self, line: str) -> None:
-        if "handler_failed" in line or "upkeep_failed" in line:
+        if any(word in line for word in ("handler_failed", "upkeep_failed", "answer_failed")):
             raise Violation("crash", f"node {self.node_id}: {line}")
 
     def _on_fatal(self, error: BaseException) -> None:

@@ -180,12 +180,28 @@ class Truth:
         described = self._described(key)
         if described is None or node.is_lossy or end_offset >= truth.end:
             return
-        may_lead = described.isr + described.eligible_leader_replicas
-        if node.node_id in may_lead:
+        if node.node_id in self._may_lead(key, described):
             raise Violation(
                 "L11",
                 f"node {node.node_id} may lead with {end_offset} of {truth.end}: {described}",
             )
+
+    def _may_lead(self, key: Key, described: Any) -> tuple[int, ...]:
+        """Who may be elected, by the newest word: the leader may know of a decision, and have
+        committed by it, in the very event in which our own image gets it."""
+        leading = self._world.nodes.get(described.leader)
+        broker = None if leading is None or not leading.is_up else leading.assembled.broker
+        partition = None if broker is None else broker.partitions.find(*key)
+        in_sync = None if partition is None else partition.in_sync
+        if (
+            partition is not None
+            and in_sync is not None
+            and partition.leader_epoch == described.leader_epoch
+            and in_sync.partition_epoch > described.partition_epoch
+        ):
+            return in_sync.isr
+        may_lead: tuple[int, ...] = described.isr + described.eligible_leader_replicas
+        return may_lead
 
     def on_image(self, image: ClusterImage) -> None:
         for topic in image.topics_by_id.values():

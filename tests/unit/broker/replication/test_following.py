@@ -326,3 +326,18 @@ def test_a_late_answer_about_offsets_does_not_cut_what_came_meanwhile() -> None:
     assert stage.follower.log.log_end_offset == old_end + 1
     asked.pop()(old_end)
     assert stage.follower.log.log_end_offset == old_end + 1
+
+
+def test_a_mistake_over_one_answer_does_not_end_the_fetching() -> None:
+    leader, stage = Leader(partition(), 3), Stage()
+    write(leader.led.log, b"value", 3)
+    fetcher = stage.follow(leader)
+
+    def spoil(data: PartitionData) -> None:
+        data.records = "not bytes"  # type: ignore[assignment]
+        leader.damage = None
+
+    leader.damage = spoil
+    stage.settle(leader)
+    assert fetcher.failure_count == 1
+    assert contents(stage.follower.log) == contents(leader.led.log)

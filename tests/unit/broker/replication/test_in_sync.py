@@ -16,10 +16,6 @@ def fetch(sync: InSync, broker: int, offset: int, end: int, now_ms: int, epoch: 
     return sync.on_fetch(broker, epoch, offset, 0, end, now_ms)
 
 
-def anybody(_broker_id: int, _epoch: int) -> bool:
-    return True
-
-
 def test_the_high_watermark_is_what_every_member_has() -> None:
     sync = leader()
     fetch(sync, ONE, 5, 9, 1)
@@ -47,7 +43,7 @@ def test_a_proposed_member_counts_before_the_controller_answers() -> None:
     sync = leader((ME, ONE))
     fetch(sync, ONE, 9, 9, 1)
     fetch(sync, TWO, 9, 9, 1)
-    proposal = sync.maybe_expand(TWO, 9, anybody)
+    proposal = sync.maybe_expand(TWO, 9)
     assert proposal == Proposal((ME, ONE, TWO), (7, 5, 5), 4, 10)
     fetch(sync, ONE, 12, 12, 5_000)
     assert sync.high_watermark(9, 12, 1) == 9
@@ -84,14 +80,14 @@ def test_nobody_joins_below_the_start_of_the_leaders_epoch(offset: int, joins: b
     """KAFKA-7128."""
     sync = leader((ME,), start=6)
     fetch(sync, ONE, offset, 9, 1)
-    assert (sync.maybe_expand(ONE, 5, anybody) is not None) is joins
+    assert (sync.maybe_expand(ONE, 5) is not None) is joins
 
 
 def test_nobody_joins_who_the_metadata_does_not_allow() -> None:
     """KIP-903: the life that fetched is not the one that is registered."""
-    sync = leader((ME,))
+    sync = InSync(ME, 7, (ME, ONE, TWO), (ME,), 4, 10, 0, LAG_MS, 0, lambda _, epoch: epoch == 6)
     fetch(sync, ONE, 9, 9, 1, epoch=5)
-    assert sync.maybe_expand(ONE, 9, lambda _, epoch: epoch == 6) is None
+    assert sync.maybe_expand(ONE, 9) is None
     assert not sync.is_proposing
 
 

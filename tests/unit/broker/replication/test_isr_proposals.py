@@ -88,3 +88,19 @@ def test_what_may_have_been_granted_before_counts_until_the_metadata_comes(
     partition = proposed(lost, answered(error))
     assert partition.refused == []
     assert partition.decided == []
+
+
+def test_after_the_end_nothing_is_asked_again() -> None:
+    clock = SimulatedClock()
+    timers = SimulatedTimers(clock)
+    lost = AlterPartitionResponse(error_code=int(ErrorCode.REQUEST_TIMED_OUT))
+    controller = Controller(lost, answered())
+    proposals = IsrProposals(1, lambda: 10, controller, timers, EventLog(lambda _: None, clock))
+    partition = ToldPartition()
+    proposals.propose((TOPIC_ID, 0), partition, PROPOSAL)
+    timers.advance(1)
+    proposals.close()
+    proposals.propose((TOPIC_ID, 0), partition, PROPOSAL)
+    timers.advance(1_000)
+    assert len(controller.answers) == 1
+    assert partition.decided == partition.refused == []

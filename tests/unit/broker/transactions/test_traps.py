@@ -288,6 +288,25 @@ def test_22_a_yes_of_the_past_lets_nothing_in() -> None:
     assert one.fetch("t", 0, 0).last_stable_offset == 1, "the abort's marker alone"
 
 
+def test_22_a_batch_that_nobody_waits_for_is_written_once_it_is_verified() -> None:
+    """acks=0, and the coordinator is another broker: its answer comes after the read."""
+    broker = transactional_broker("t")
+    one = Transactor(broker, bumps=False)
+    one.init()
+    one.begin("t", 0)
+    slow: Promise[dict[tuple[str, int], ErrorCode]] = Promise()
+    local = broker.broker.verifier
+    broker.broker.verifier = Scripted([slow])
+    request = one.produce_request("t", {0: one.batch("silent")}, version=10)
+    request.transactional_id, request.acks = one.transactional_id, 0
+    one.transport.feed(one.frame(request, 10))
+    broker.broker.verifier = local
+    slow.resolve({("t", 0): ErrorCode.NONE})
+    broker.settle()
+    assert one.end(commit=True) == 0
+    assert committed_values(one, "t") == ["silent"]
+
+
 @BOTH
 def test_22_an_epoch_is_bumped_in_the_log_or_not_at_all(bumps: bool) -> None:
     """KAFKA-9666: the append of the bump fails; what is in memory stays what the log says."""
