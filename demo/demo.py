@@ -23,6 +23,7 @@ from demo.file_system import (
     files_go_in_and_out,
     the_web_knows,
 )
+from demo.flow import events_become_files
 from demo.stage import Stage, StoryError
 
 DEFAULT_DATA = Path(".build/demo/cluster")
@@ -68,6 +69,7 @@ CHAPTERS: tuple[Callable[[Stage], None], ...] = (
     the_web_knows,
     file_nodes_are_killed,
     blocks_on_disk,
+    events_become_files,
     where_things_are,
 )
 
