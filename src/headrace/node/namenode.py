@@ -32,6 +32,7 @@ from headrace.base.promise import Promise
 from headrace.log.file_budget import FileBudget
 from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.filesystem import Namespace
+from headrace.namespace.host_orders import HostOrders
 from headrace.namespace.http.webhdfs import PREFIX, WebHdfs
 from headrace.namespace.journal import Journal, open_log
 from headrace.namespace.namenode import NameNode
@@ -189,6 +190,7 @@ class NameNodeProcess:
         )
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
         namenode.read_hosts = lambda: read_hosts(config)
+        namenode.host_orders = HostOrders(self._storage, os.path.join(directory, "hosts.json"))
         namenode.reload_hosts()
         namenode.start()
         self._checkpoints = Checkpoints(
