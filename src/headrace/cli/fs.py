@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.base.errors import UsageError
-from headrace.cli import fs_admin, fs_data
+from headrace.cli import fs_admin, fs_data, fs_nodes
 from headrace.cli.app import Data, Json
 from headrace.cli.fs_options import Fs, PathArgument, Paths, commands
 from headrace.cli.fs_target import open_files, open_namenode
@@ -27,6 +27,7 @@ Recursive = Annotated[bool, typer.Option("--recursive", "-r", "-R", help="All be
 def register(app: typer.Typer) -> None:
     fs_data.add_to(commands)
     fs_admin.add_to(commands)
+    fs_nodes.add_to(commands)
     app.add_typer(commands)
 
 

@@ -14,14 +14,18 @@ from urllib.parse import urlsplit
 from headrace.base.errors import UsageError
 from headrace.client.hadoop_rpc import BlockingRpcClient
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import datanode_admin_pb2 as admin
 from headrace.wire.hadoop.protos import file_set_pb2 as sets
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
+from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
+from headrace.wire.hadoop.protos import namenode_pb2 as namenode
 from headrace.wire.hadoop.protos import xattr_pb2 as xattrs
-from headrace.wire.hadoop.rpc_protocols import FILE_SET
+from headrace.wire.hadoop.rpc_protocols import DATANODE_ADMIN, FILE_SET, NAMENODE
 
 DEFAULT_PORT = 8020
 _UNCHANGED = 2**63 - 1
 _NO_QUOTA = 2**64 - 1
+_LIVE = pb.GetDatanodeReportRequestProto(type=pb.LIVE)
 _XATTR_NAMESPACES = ("user", "trusted", "security", "system", "raw")
 
 
@@ -37,6 +41,14 @@ class DatanodeReport:
     last_contact_ms: int
     rack: str
     http: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdminProgress:
+    name: str
+    state: str
+    blocks_waiting: int | None
+    """Blocks that lack a replica elsewhere; None while they are being counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +223,40 @@ class NameNodeClient:
     def datanodes(self, kind: str = "ALL") -> list[DatanodeReport]:
         request = pb.GetDatanodeReportRequestProto(type=kind)
         return [_datanode(info) for info in self._rpc.call("getDatanodeReport", request).di]
+
+    def datanode_infos(self) -> list[hdfs.DatanodeInfoProto]:
+        """The live ones, as the NameNode tells them."""
+        return list(self._rpc.call("getDatanodeReport", _LIVE).di)
+
+    def block_pool(self) -> str:
+        request = server.VersionRequestProto()
+        return str(self._rpc.call("versionRequest", request, NAMENODE).info.blockPoolID)
+
+    def blocks_of(
+        self, node: hdfs.DatanodeIDProto, size: int
+    ) -> list[server.BlockWithLocationsProto]:
+        """Some blocks of a DataNode, together about `size` bytes; others at every call."""
+        request = namenode.GetBlocksRequestProto(datanode=node, size=size, minBlockSize=1)
+        return list(self._rpc.call("getBlocks", request, NAMENODE).blocks.blocks)
+
+    def set_admin_state(self, node: str, wish: str, until_ms: int = 0) -> list[str]:
+        """IN_SERVICE, DECOMMISSIONED or IN_MAINTENANCE; the names of those it is about."""
+        request = admin.SetAdminStateRequestProto(
+            node=node,
+            wish=wish,
+            maintenanceExpireTimeMs=until_ms,
+        )
+        return list(self._rpc.call("setAdminState", request, DATANODE_ADMIN).nodes)
+
+    def admin_progress(self, node: str) -> list[AdminProgress]:
+        request = admin.GetAdminProgressRequestProto(node=node)
+        answer = self._rpc.call("getAdminProgress", request, DATANODE_ADMIN)
+        return [
+            AdminProgress(
+                one.node, one.state, one.blocksWaiting if one.HasField("blocksWaiting") else None
+            )
+            for one in answer.nodes
+        ]
 
     def safe_mode(self, action: str = "get") -> bool:
         """get, enter, leave or force_exit; True: it is on."""

@@ -105,6 +105,16 @@ class LeavingNodes:
                 self._blocks.review(block)
         self._waiting[node.uuid] = found
 
+    def waiting_blocks(self, node: DatanodeDescriptor) -> int | None:
+        """Blocks that still lack a replica elsewhere; None while they are being collected."""
+        if node.admin_state in (
+            AdminState.DECOMMISSION_INPROGRESS,
+            AdminState.ENTERING_MAINTENANCE,
+        ):
+            waiting = self._waiting.get(node.uuid)
+            return None if waiting is None else len(waiting)
+        return 0
+
     def look(self, node: DatanodeDescriptor) -> bool:
         """Is the node done now? Told once."""
         waiting = self._waiting.get(node.uuid)

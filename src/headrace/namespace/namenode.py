@@ -17,7 +17,8 @@ from headrace.namespace.datanodes import (
     DatanodeDescriptor,
     StorageInfo,
 )
-from headrace.namespace.leaving import Hosts
+from headrace.namespace.host_orders import HostOrders, Order, Wish
+from headrace.namespace.leaving import Hosts, names_of
 from headrace.namespace.ops import set_quota
 from headrace.namespace.permissions import require_superuser
 from headrace.namespace.requests import GetContentSummary
@@ -36,6 +37,9 @@ class NameNode(WriterSide):
     read_hosts: Callable[[], Hosts] | None = None
     """Set likewise: the lists of hosts, as the files have them now."""
 
+    host_orders: HostOrders | None = None
+    """Set likewise: who was told to leave by a call."""
+
     def reload_hosts(self) -> None:
         """dfsadmin's refreshNodes."""
         if self.read_hosts is None:
@@ -44,7 +48,23 @@ class NameNode(WriterSide):
             hosts = self.read_hosts()
         except UsageError as error:
             raise refusals.io(str(error)) from error
+        if self.host_orders is not None:
+            hosts = self.host_orders.added_to(hosts)
         self.refresh_nodes(hosts)
+
+    def order_admin_state(self, name: str, order: Order) -> list[DatanodeDescriptor]:
+        """Let DataNodes leave or come back; the ones that are meant."""
+        fitting = [node for node in self.datanodes if name in names_of(node)]
+        if not fitting:
+            raise refusals.io(f"{name} is no DataNode of this cluster")
+        if self.host_orders is None:
+            raise refusals.io("This NameNode keeps no orders for DataNodes.")
+        names = {name} if len(fitting) > 1 else names_of(fitting[0])
+        self.host_orders.give(names, name, order)
+        self.reload_hosts()
+        if order.wish is Wish.IN_SERVICE and any(self.hosts.is_excluded(node) for node in fitting):
+            raise refusals.io(f"{name} is on the list of dfs.hosts.exclude: take it off there")
+        return fitting
 
     def save_namespace(self, caller: Caller) -> Promise[bool]:
         """dfsadmin's saveNamespace: in safe mode, by the superuser."""

@@ -32,9 +32,9 @@ from headrace.base.promise import Promise
 from headrace.log.file_budget import FileBudget
 from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.filesystem import Namespace
+from headrace.namespace.host_orders import HostOrders
 from headrace.namespace.http.webhdfs import PREFIX, WebHdfs
 from headrace.namespace.journal import Journal, open_log
-from headrace.namespace.host_orders import HostOrders
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.node.hdfs_settings import (

@@ -14,6 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from headrace.wire.hadoop.protos import (
     client_datanode_pb2,
     client_namenode_pb2,
+    datanode_admin_pb2,
     datanode_lifeline_pb2,
     datanode_pb2,
     file_set_pb2,
@@ -115,3 +116,7 @@ PROTOCOL_INFO = _protocol(
 )
 FILE_SET = _protocol("headrace.FileSetProtocol", file_set_pb2, "FileSetProtocolService")
 """An extension: Apache's NameNode refuses it as unknown, and its clients never ask."""
+DATANODE_ADMIN = _protocol(
+    "headrace.DatanodeAdminProtocol", datanode_admin_pb2, "DatanodeAdminProtocolService"
+)
+"""Another one: what `dfs.hosts.exclude` and `-refreshNodes` do, without a file to edit."""

@@ -1,0 +1,94 @@
+"""DataNodes that leave, rest, come back, and share the load: by our commands and by Hadoop's."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import hdfs_native
+import pytest
+from hdfs_native import WriteOptions
+from tests.faults.test_datanode_kill import SETTINGS, Files, eventually, replica_path
+from tests.interop.hadoop_tools import HadoopTools
+
+from headrace.testing.filesystem import LocalFileSystem, LocalProcess
+
+MIB = 1 << 20
+FEW_BYTES_PERCENT = "0.00001"
+"""The volumes of a test are large disks: a threshold that a few megabytes pass."""
+
+
+def fs(dfs: LocalFileSystem, *words: str, status: int = 0) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "headrace", "fs", *words, "--fs", dfs.url, "--json"],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr.decode()
+    return json.loads(done.stdout) if done.stdout else done.stderr.decode()
+
+
+def write(client: hdfs_native.Client, count: int, replication: int) -> dict[str, bytes]:
+    written = {f"/file-{index}": os.urandom(MIB) for index in range(count)}
+    for path, data in written.items():
+        with client.create(path, WriteOptions(replication=replication)) as file:
+            file.write(data)
+    return written
+
+
+def blocks_on(node: LocalProcess) -> int:
+    pattern = "data/current/BP-*/current/finalized/*/*/blk_*"
+    return sum(path.suffix != ".meta" for path in node.data.glob(pattern))
+
+
+def test_decommission_maintenance_and_back() -> None:
+    with LocalFileSystem(datanodes=3, settings=SETTINGS) as dfs:
+        files = Files(dfs)
+        written = write(files.client, 4, 2)
+        name = dfs.datanodes[0].where["listen"]
+        assert fs(dfs, "decommission", name) == [
+            {"name": name, "state": "DECOMMISSIONED", "blocks_waiting": 0}
+        ]
+        for path, data in written.items():
+            (block,) = files.blocks(path)
+            others = [node for node in files.nodes_of(block) if node is not dfs.datanodes[0]]
+            assert len(others) == 2
+            for node in others:
+                assert replica_path(node, block.b.blockId).read_bytes() == data
+        (told,) = [one for one in fs(dfs, "report")["datanodes"] if one["name"] == name]
+        assert told["state"] == "decommissioned"
+        # The order outlives the NameNode.
+        dfs.namenode.kill()
+        dfs.namenode.start()
+        dfs.await_datanodes(3)
+        assert fs(dfs, "decommission", name)[0]["state"] == "DECOMMISSIONED"
+        assert fs(dfs, "recommission", name)[0]["state"] == "NORMAL"
+        assert fs(dfs, "maintenance", name, "--minutes", "5")[0]["state"] == "IN_MAINTENANCE"
+        assert fs(dfs, "recommission", name)[0]["state"] == "NORMAL"
+        assert "no DataNode" in fs(dfs, "decommission", "nowhere:1", status=1)
+
+
+def balanced_by_us(dfs: LocalFileSystem, _: HadoopTools) -> None:
+    told = fs(dfs, "balance", "--threshold", FEW_BYTES_PERCENT)
+    assert told["balanced"]
+    assert told["moved"] >= 5
+    assert told["failed"] == 0
+
+
+@pytest.mark.parametrize("balance", [balanced_by_us])
+def test_blocks_move_to_the_empty_node(
+    hadoop: HadoopTools, balance: Callable[[LocalFileSystem, HadoopTools], None]
+) -> None:
+    with LocalFileSystem(datanodes=1, settings=SETTINGS) as dfs:
+        files = Files(dfs)
+        written = write(files.client, 12, 1)
+        dfs.add_datanode().start()
+        dfs.await_datanodes(2)
+        balance(dfs, hadoop)
+        eventually(lambda: sum(map(blocks_on, dfs.datanodes)) == 12, "one replica each")
+        assert all(blocks_on(node) >= 4 for node in dfs.datanodes)
+        for path, data in written.items():
+            assert files.read(path) == data
