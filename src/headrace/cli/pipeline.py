@@ -1,4 +1,4 @@
-"""`headrace pipeline`: run, status, verify."""
+"""`headrace pipeline`: run, status, verify, compact, redrive."""
 
 import signal
 from typing import Annotated, Any
@@ -239,6 +239,123 @@ def verify(
         raise HeadraceError(f"pipeline {settings.name}: the files are not the log")
     if not as_json:
         say(f"pipeline {settings.name}: every record below the checkpoint is in exactly one file")
+
+
+@commands.command("compact")
+def compact(
+    config: Config = None,
+    bootstrap_servers: BootstrapServers = None,
+    topic: Topics = None,
+    topic_pattern: Pattern = None,
+    target: Target = None,
+    name: Name = None,
+    checkpoint: Checkpoint = None,
+    data: Data = None,
+    file_size: Annotated[
+        str | None, typer.Option("--file-size", metavar="SIZE", help="Default: 128MiB.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Merge small files of committed batches, in one step for every reader.
+
+    \b
+    Examples:
+      headrace pipeline compact --config pipeline.toml
+      headrace pipeline compact -d DIR --target /lake --file-size 256MiB
+    """
+    from headrace.pipeline import inspection
+
+    given = {} if file_size is None else {"file_bytes": size_bytes(file_size)}
+    settings = _settings(
+        config,
+        bootstrap_servers,
+        data,
+        topic,
+        topic_pattern or (None if topic or config else ".*"),
+        target,
+        name,
+        checkpoint,
+        given,
+    )
+    done = inspection.compact(settings)
+    if as_json:
+        print_json(
+            {
+                "files_before": done.files_before,
+                "files_after": done.files_after,
+                "size_bytes": done.size_bytes,
+            }
+        )
+    else:
+        say(f"{done.files_before} files became {done.files_after} ({done.size_bytes} bytes read)")
+
+
+@commands.command("redrive")
+def redrive(
+    config: Config = None,
+    bootstrap_servers: BootstrapServers = None,
+    topic: Topics = None,
+    topic_pattern: Pattern = None,
+    target: Target = None,
+    name: Name = None,
+    checkpoint: Checkpoint = None,
+    data: Data = None,
+    dead_letter_topic: Annotated[
+        str | None, typer.Option("--dead-letter-topic", help="Default: NAME-dead-letters.")
+    ] = None,
+    origin: Annotated[
+        str | None, typer.Option("--origin", metavar="TOPIC", help="Only those of this topic.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", help="Of the origin.")] = None,
+    first: Annotated[int | None, typer.Option("--from", help="First offset of the origin.")] = None,
+    last: Annotated[int | None, typer.Option("--to", help="Last offset of the origin.")] = None,
+    cause: Annotated[
+        str | None, typer.Option("--cause", metavar="TEXT", help="Only those whose cause has it.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Send dead letters back to the topics they came from.
+
+    \b
+    Examples:
+      headrace pipeline redrive --config pipeline.toml --dry-run
+      headrace pipeline redrive -d DIR --target /lake --origin orders --partition 0 --from 100
+    """
+    from headrace.pipeline import dead_letters, preflight
+
+    settings = _settings(
+        config,
+        bootstrap_servers,
+        data,
+        topic,
+        topic_pattern or (None if topic or config else ".*"),
+        target,
+        name,
+        checkpoint,
+        {"dead_letter_topic": dead_letter_topic},
+    )
+    preflight.check_broker(settings)
+    chosen = [
+        each
+        for each in dead_letters.read(settings.log, settings.dead_letters)
+        if each.pipeline == settings.name
+        and origin in (None, each.topic)
+        and partition in (None, each.partition)
+        and (first is None or each.offset >= first)
+        and (last is None or each.offset <= last)
+        and (cause is None or cause in each.cause)
+    ]
+    if not dry_run:
+        dead_letters.send_back(settings.log, chosen)
+    rows = [(each.topic, each.partition, each.offset, each.cause) for each in chosen]
+    columns = ("topic", "partition", "offset", "cause")
+    if as_json:
+        letters = [dict(zip(columns, row, strict=True)) for row in rows]
+        print_json({"dry_run": dry_run, "letters": letters})
+        return
+    print_table(columns, rows)
+    say(f"{len(chosen)} dead letters {'found' if dry_run else 'sent back'}")
 
 
 def _settings(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headrace.client.cluster import LEADER_MOVED, Cluster
 from headrace.client.connection import Connection
-from headrace.client.errors import ServerError, raise_for
+from headrace.client.errors import ServerError, Unreachable, raise_for
 from headrace.client.retry import Deadline
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.find_coordinator import (
@@ -107,8 +107,13 @@ def _list_offsets(
         found: dict[TopicPartition, int] = {}
         failed: dict[TopicPartition, ServerError] = {}
         for leader, targets in by_leader.items():
-            connection = cluster.connection_to_node(leader)
-            answers = _list_from(cluster, connection, targets, timestamp, isolation_level)
+            try:
+                connection = cluster.connection_to_node(leader)
+                answers = _list_from(cluster, connection, targets, timestamp, isolation_level)
+            except Unreachable:
+                # A leader that died has a successor, which only fresh metadata names.
+                cluster.topics.clear()
+                raise
             for where, answer in answers.items():
                 if isinstance(answer, int):
                     found[where] = answer

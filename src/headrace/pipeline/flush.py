@@ -60,7 +60,7 @@ def flush_slice(task: FlushTask, attempt: str) -> SliceFacts:
 
     work = task.work
     wanted = OffsetRange(work.topic, work.partition, work.start, work.end, task.topic_id)
-    files = _files_of(task.target_url, task.file.block_bytes)
+    files = files_of(task.target_url, task.file.block_bytes)
     batches = read_range(task.log, wanted, batch_rows=BATCH_ROWS)
     return write_slice(task, attempt, files, batches, checksum)
 
@@ -81,7 +81,7 @@ def write_slice(
 _open: dict[tuple[str, int | None], HdfsFiles] = {}
 
 
-def _files_of(url: str, block_bytes: int | None) -> HdfsFiles:
+def files_of(url: str, block_bytes: int | None) -> HdfsFiles:
     """One per worker process: a client has threads and connections."""
     key = (url, block_bytes)
     if key not in _open:

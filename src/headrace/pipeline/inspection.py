@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headrace.pipeline import preflight
 from headrace.pipeline.batches import Batches
+from headrace.pipeline.compact import Compacted, Compaction
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.plan import TopicPartition
 from headrace.pipeline.ranges import OffsetRange
@@ -44,6 +45,19 @@ def verify(settings: Settings) -> Report:
 
         verifier = Verifier(files, batches, settings.rooms, read_log, log.earliest, checksum)
         return verifier.verify()
+
+
+def compact(settings: Settings) -> Compacted:
+    from headrace.pipeline.log_reader import checksum
+
+    preflight.check_file_system(settings.target_url)
+    preflight.check_file_system(settings.checkpoint_url)
+    checkpoint = HdfsFiles(settings.checkpoint_url)
+    batches = Batches(checkpoint, settings.rooms, "compaction")
+    files = HdfsFiles(settings.target_url)
+    return Compaction(files, batches, settings.rooms, checksum, settings.codec).run(
+        settings.file_bytes
+    )
 
 
 def status(settings: Settings) -> Status:

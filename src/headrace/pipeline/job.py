@@ -31,7 +31,6 @@ from headrace.pipeline.admission import records_per_file
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Driver, Fence, Fenced
-from headrace.pipeline.flush import FileSettings, FlushTask, flush_slice
 from headrace.pipeline.inspection import status
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
@@ -40,6 +39,7 @@ from headrace.pipeline.preflight import CannotStart
 from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
 from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
+from headrace.pipeline.staging import stage
 from headrace.pipeline.target_files import FilesError, HdfsFiles
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Pipeline:
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._batches_done = 0
+        self._attempts = 0
         self._bytes_per_record: dict[str, float] = {}
         self._nonce = secrets.token_hex(6)
         self._metrics = PipelineMetrics(settings.name)
@@ -273,45 +274,10 @@ class Pipeline:
         with suppress(ClientError, FilesError, DataLost, CannotStart):
             self._metrics.on_lags(status(self.settings).lags)
 
-    # -- staging -------------------------------------------------------------------------------
-
     def _stage(self, plan: Plan) -> list[SliceFacts]:
         assert self._spark is not None
-        settings = self.settings
-        rooms = settings.rooms
-        context = self._spark.sparkContext
-        tasks = [
-            FlushTask(
-                log=settings.log,
-                work=work,
-                topic_id=plan.topic_ids[work.topic],
-                target_url=settings.target_url,
-                staging=rooms.staging_of(plan.number),
-                label=f"{self._fence.epoch}-{self._batches_done}-{index}",
-                pipeline=settings.name,
-                number=plan.number,
-                file=FileSettings(plan.settings["codec"]),
-            )
-            for index, work in enumerate(plan.slices)
-        ]
-        context.setJobDescription(f"batch {plan.number}: {plan.offsets_count} offsets")
-        answers = context.parallelize(tasks, len(tasks)).map(_run_task).collect()
-        for answer in answers:
-            if isinstance(answer, HeadraceError):
-                raise answer
-        return [answer for answer in answers if isinstance(answer, SliceFacts)]
-
-
-def _run_task(task: FlushTask) -> SliceFacts | HeadraceError:
-    """In Spark's worker. What no attempt can change is an answer; the rest Spark tries again."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    attempt = "0" if context is None else str(context.taskAttemptId())
-    try:
-        return flush_slice(task, f"{attempt}-{os.getpid()}")
-    except (DataLost, CorruptRecords) as error:
-        return error
+        self._attempts += 1
+        return stage(self._spark, self.settings, plan, f"{self._fence.epoch}-{self._attempts}")
 
 
 def sentence(error: BaseException) -> str:

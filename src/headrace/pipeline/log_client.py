@@ -14,8 +14,8 @@ from headrace.base.errors import UsageError
 from headrace.base.ids import uuid_text
 from headrace.client import offsets as client_offsets
 from headrace.client.cluster import Topic, UnknownTopic
-from headrace.client.errors import ServerError, raise_for
-from headrace.client.fetch import Position, fetch_from
+from headrace.client.errors import ServerError, Unreachable, raise_for
+from headrace.client.fetch import FetchedPartition, Position, fetch_from
 from headrace.client.retry import Deadline
 from headrace.pipeline.options import LogOptions
 from headrace.wire.kafka.errors import ErrorCode
@@ -175,7 +175,15 @@ class LogClient:
             by_leader.setdefault(leader, []).append(Position(topic, partition, start))
         densities: dict[TopicPartition, float] = {}
         for leader, positions in by_leader.items():
-            answers = fetch_from(
+            for answer in self._sample(leader, positions):
+                if answer.error_code == 0:
+                    where = (answer.topic, answer.partition)
+                    densities[where] = bytes_per_offset(answer.records)
+        return densities
+
+    def _sample(self, leader: int, positions: list[Position]) -> list[FetchedPartition]:
+        try:
+            return fetch_from(
                 self._cluster,
                 self._cluster.connection_to_node(leader),
                 positions,
@@ -183,11 +191,9 @@ class LogClient:
                 max_bytes=SAMPLE_BYTES * len(positions),
                 partition_max_bytes=SAMPLE_BYTES,
             )
-            for answer in answers:
-                if answer.error_code == 0:
-                    where = (answer.topic, answer.partition)
-                    densities[where] = bytes_per_offset(answer.records)
-        return densities
+        except Unreachable:
+            self._cluster.topics.clear()
+            raise
 
 
 def bytes_per_offset(records: memoryview) -> float:

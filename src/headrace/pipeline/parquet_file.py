@@ -12,8 +12,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from crc32c import crc32c
 
 from headrace.pipeline.target_files import TargetFiles, Writer
 
@@ -22,7 +24,8 @@ ATTRIBUTE = "file"
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 ROW_GROUP_ROWS_MAX = 1024 * 1024
 WRITE_BYTES = 1024 * 1024
-CODECS = ("zstd", "snappy")
+TRANSFORMED = "transformed"
+"""The value of `headrace.content` where a file does not hold the raw columns."""
 ZSTD_LEVEL = 1
 _DICTIONARY = ("partition", "timestampType", "key", "key_hash")
 _DELTA = ("offset", "timestamp")
@@ -131,3 +134,8 @@ def footer_facts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
         for key, value in (metadata or {}).items()
         if key.startswith(prefix)
     }
+
+
+def offsets_checksum(offsets: np.ndarray, previous: int) -> int:
+    """Of a transformed file: its other columns are guarded by Parquet's own page checksums."""
+    return int(crc32c(np.ascontiguousarray(offsets, "<i8").tobytes(), previous))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.pipeline.layout import PRIVATE, Rooms, parse_name, topic_folder
-from headrace.pipeline.parquet_file import footer_facts
+from headrace.pipeline.parquet_file import footer_facts, offsets_checksum
 from headrace.pipeline.target_files import Entry, FilesError, TargetFiles
 
 BATCH_ROWS = 64 * 1024
@@ -81,6 +81,8 @@ def read_published(
             partitions.update(np.unique(batch.column("partition").to_numpy()).tolist())
             if reading.is_raw:
                 reading.checksum = checksum(batch, reading.checksum)
+            else:
+                reading.checksum = offsets_checksum(offsets[-1], reading.checksum)
     except (pa.ArrowException, FilesError, OSError, ValueError, KeyError) as error:
         reading.problems.append(f"can't be read: {str(error).splitlines()[0]}")
         return reading
@@ -106,11 +108,11 @@ def _check_facts(reading: FileReading, name: str, facts: dict[str, str]) -> None
     told = (facts.get("first"), facts.get("last"), facts.get("records"))
     held = ("", "", "0")
     if reading.records:
-        first, last = int(reading.offsets[0]), int(reading.offsets[-1])
+        first, last = int(reading.offsets.min()), int(reading.offsets.max())
         held = (str(first), str(last), str(reading.records))
     if told != held:
         reading.problems.append(f"its footer tells of {told}, it holds {held}")
-    if reading.is_raw and facts.get("checksum") != f"{reading.checksum:08x}":
+    if facts.get("checksum") != f"{reading.checksum:08x}":
         reading.problems.append(
             f"its checksum is {reading.checksum:08x}, its footer says {facts.get('checksum')}"
         )

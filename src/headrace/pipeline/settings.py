@@ -96,6 +96,11 @@ class Settings:
         )
 
     @property
+    def dead_letters(self) -> str:
+        """The topic for records that do not fit."""
+        return self.dead_letter_topic or f"{self.name}-dead-letters"
+
+    @property
     def is_raw(self) -> bool:
         return self.sql is None and self.transform is None and self.schema is None
 

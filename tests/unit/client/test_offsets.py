@@ -1,5 +1,7 @@
 """Where partitions begin and end, also when one of them can't be read."""
 
+import socket
+
 import pytest
 from tests.unit.client.fake_broker import FakeBroker
 
@@ -12,6 +14,11 @@ from headrace.wire.kafka.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+)
+from headrace.wire.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
 )
 
 BOTH = [("events", 0), ("events", 1)]
@@ -60,3 +67,25 @@ def test_other_errors_are_errors(broker: FakeBroker, cluster: Cluster) -> None:
     serve(broker, {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
     with pytest.raises(ServerError, match="events-0"):
         list_readable_offsets(cluster, BOTH, LATEST_TIMESTAMP)
+
+
+def test_a_leader_that_died_is_looked_up_anew(broker: FakeBroker, cluster: Cluster) -> None:
+    """1. Metadata names broker 2, which is gone. 2. Its successor is broker 1, which answers."""
+    serve(broker, {})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        gone = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=taken.getsockname()[1])
+    asked = 0
+
+    def metadata(request: MetadataRequest, version: int) -> MetadataResponse:
+        nonlocal asked
+        asked += 1
+        answer = broker.metadata(request, version)
+        answer.brokers.append(gone)
+        if asked == 1:
+            for partition in answer.topics[0].partitions:
+                partition.leader_id = 2
+        return answer
+
+    broker.handlers[MetadataRequest] = metadata
+    assert list_offsets(cluster, BOTH, LATEST_TIMESTAMP) == dict.fromkeys(BOTH, 7)
+    assert asked == 2

@@ -1,0 +1,123 @@
+"""Records that did not fit: sent to a topic with what is known of them, and sent back from it.
+
+Owns: the form of a dead letter. Must not know: why a record did not fit, Spark's DataFrames.
+
+A dead letter has the record's value and headers as they were, the key `TOPIC/PARTITION/OFFSET` (so
+that one that is sent twice can be told: they are at-least-once) and these headers more:
+  headrace.topic, headrace.partition, headrace.offset, headrace.timestamp, headrace.key (if any),
+  headrace.cause, headrace.pipeline
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from headrace.client.producer import Producer
+from headrace.pipeline.log_client import LogClient
+from headrace.pipeline.options import LogOptions
+from headrace.pipeline.ranges import OffsetRange
+
+PREFIX = "headrace."
+Headers = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    cause: str
+    pipeline: str
+
+
+def to_headers(letter: DeadLetter) -> Headers:
+    told: Headers = [
+        ("topic", letter.topic.encode()),
+        ("partition", str(letter.partition).encode()),
+        ("offset", str(letter.offset).encode()),
+        ("timestamp", str(letter.timestamp_ms).encode()),
+        ("cause", letter.cause.encode()),
+        ("pipeline", letter.pipeline.encode()),
+    ]
+    if letter.key is not None:
+        told.append(("key", letter.key))
+    return [*letter.headers, *((PREFIX + name, value) for name, value in told)]
+
+
+def from_headers(value: bytes | None, headers: Headers) -> DeadLetter | None:
+    """None: not a dead letter."""
+    own = {n.removeprefix(PREFIX): v for n, v in headers if n.startswith(PREFIX)}
+    try:
+        return DeadLetter(
+            topic=_text(own["topic"]),
+            partition=int(_text(own["partition"])),
+            offset=int(_text(own["offset"])),
+            timestamp_ms=int(_text(own["timestamp"])),
+            key=own.get("key"),
+            value=value,
+            headers=tuple(each for each in headers if not each[0].startswith(PREFIX)),
+            cause=_text(own["cause"]),
+            pipeline=_text(own["pipeline"]),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()
+
+
+def send(options: LogOptions, topic: str, letters: Iterable[DeadLetter]) -> int:
+    """Returns when all of them are acknowledged by all in-sync replicas."""
+    count = 0
+    with options.cluster() as cluster:
+        producer = Producer(cluster)
+        for letter in letters:
+            key = f"{letter.topic}/{letter.partition}/{letter.offset}".encode()
+            producer.send(topic, letter.value, key=key, headers=to_headers(letter))
+            count += 1
+        producer.flush()
+    return count
+
+
+def read(options: LogOptions, topic: str) -> Iterator[DeadLetter]:
+    """All dead letters of a topic, each once, in the order of their partitions."""
+    from headrace.pipeline.log_reader import read_range
+
+    seen: set[tuple[str, int, int]] = set()
+    with LogClient(options) as log:
+        where = [(topic, partition) for partition in log.partitions(topic)]
+        starts, ends = log.earliest(where), log.latest(where)
+    for each in where:
+        for batch in read_range(options, OffsetRange(*each, starts[each], ends[each])):
+            rows = batch.select(["value", "headers"]).to_pylist()
+            for row in rows:
+                headers = [(h["key"], h["value"]) for h in row["headers"]]
+                letter = from_headers(row["value"], headers)
+                if letter is None:
+                    continue
+                origin = (letter.topic, letter.partition, letter.offset)
+                if origin not in seen:
+                    seen.add(origin)
+                    yield letter
+
+
+def send_back(options: LogOptions, letters: Iterable[DeadLetter]) -> int:
+    """To the topics they came from, as new records with their old keys, headers and times."""
+    count = 0
+    with options.cluster() as cluster:
+        producer = Producer(cluster, auto_create=False)
+        for letter in letters:
+            producer.send(
+                letter.topic,
+                letter.value,
+                key=letter.key,
+                headers=list(letter.headers),
+                timestamp_ms=letter.timestamp_ms,
+            )
+            count += 1
+        producer.flush()
+    return count

@@ -1,0 +1,335 @@
+"""The way through Spark SQL: JSON parsed, a query or a function, then the same publication.
+
+Owns: the view `events`, what a query may be, and the writing of rows that Spark hands over. Must
+not know: plans beyond their slices, when files are published.
+
+Rows come as Arrow from the log, one Spark partition a slice, go through Spark, and come back as
+Arrow to be written. The offset columns stay: topic, partition, offset and timestamp travel beside
+what a query selects, which is why it is one SELECT over `events` that neither groups nor joins.
+Rows that do not come back were filtered, and are counted; rows whose JSON does not fit go to the
+dead letters.
+"""
+
+import os
+import pickle
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.base.errors import UsageError
+from headrace.pipeline.flush import BATCH_ROWS, FlushTask, by_hour, files_of
+from headrace.pipeline.layout import file_name, folder_of
+from headrace.pipeline.parquet_file import TRANSFORMED, StagedFile, offsets_checksum
+from headrace.pipeline.plan import FileFacts, SliceFacts
+from headrace.pipeline.ranges import OffsetRange
+from headrace.pipeline.settings import Settings
+from headrace.pipeline.target_files import TargetFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENTS_DDL = (
+    "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+EVENT_COLUMNS = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "key",
+    "value",
+    "headers",
+)
+HIDDEN = {
+    "__topic": "topic",
+    "__partition": "partition",
+    "__offset": "offset",
+    "__timestamp": "timestamp",
+}
+"""How the offset columns travel beside a query's own."""
+CORRUPT = "_corrupt_record"
+FACTS_DDL = "facts BINARY"
+
+_SELECT = re.compile(r"\s*select\s+(?!distinct\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch's rows before and after; `corrupt` are those whose JSON does not fit."""
+
+    transformed: "DataFrame"
+    corrupt: "DataFrame | None"
+
+
+def build(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Rows:
+    """Apply schema, query and function of the settings to rows of EVENTS_DDL."""
+    corrupt = None
+    if settings.schema is not None:
+        events, corrupt = _parsed(events, settings.schema)
+    hidden = [f"{name} AS {alias}" for alias, name in HIDDEN.items()]
+    if settings.sql is not None:
+        events.createOrReplaceTempView("events")
+        return Rows(spark.sql(with_hidden(settings.sql, hidden)), corrupt)
+    if settings.transform is not None:
+        events = _function(settings.transform)(events)
+        missing = [name for name in HIDDEN.values() if name not in events.columns]
+        if missing:
+            raise UsageError(f"{settings.transform} does not keep the column {missing[0]}")
+    return Rows(events.selectExpr(*hidden, "*"), corrupt)
+
+
+def with_hidden(sql: str, hidden: Sequence[str]) -> str:
+    """The query with the offset columns in front."""
+    found = _SELECT.match(sql)
+    if found is None:
+        raise UsageError("--sql is one `SELECT … FROM events …`, row by row, without DISTINCT")
+    return f"SELECT {', '.join(hidden)}, {sql[found.end() :].rstrip().rstrip(';')}"
+
+
+def _parsed(events: "DataFrame", schema: str) -> "tuple[DataFrame, DataFrame]":
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructType
+
+    fields = StructType.fromDDL(schema)
+    if not isinstance(fields, StructType):
+        raise UsageError(f"--schema is `NAME TYPE, …`, not {schema!r}")
+    for field in fields.fields:
+        if field.name in EVENT_COLUMNS or field.name == CORRUPT:
+            raise UsageError(f"--schema: {field.name} is a column of every event, rename the field")
+    wanted = fields.add(CORRUPT, StringType())
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    parsed = events.withColumn(
+        "__json", F.from_json(F.col("value").cast("string"), wanted, options)
+    )
+    is_corrupt = F.col(f"__json.{CORRUPT}").isNotNull()
+    names = [F.col(f"__json.`{f.name}`").alias(f.name) for f in fields.fields if f.name != CORRUPT]
+    whole = parsed.where(~is_corrupt | F.col("__json").isNull())
+    kept = [name for name in EVENT_COLUMNS if name != "value"]
+    return whole.select(*kept, *names), parsed.where(is_corrupt).select(*EVENT_COLUMNS)
+
+
+def _function(name: str) -> "Callable[[DataFrame], DataFrame]":
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise UsageError(f"--transform is MODULE:FUNCTION, not {name!r}")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"--transform {name}: {error}") from None
+    if not callable(found):
+        raise UsageError(f"--transform {name} is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+# -- in Spark's workers --------------------------------------------------------------------------
+
+
+def slice_reader(tasks: Sequence[FlushTask], counts: Any) -> Callable[[Any], Iterator[Any]]:
+    """For mapInArrow over the slices' numbers: their rows, and how many there are."""
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from headrace.pipeline.log_reader import read_range
+
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                task, count = tasks[number], 0
+                work = task.work
+                wanted = OffsetRange(
+                    work.topic, work.partition, work.start, work.end, task.topic_id
+                )
+                for rows in read_range(task.log, wanted, batch_rows=BATCH_ROWS):
+                    count += rows.num_rows
+                    yield event_batch(rows, work.topic)
+                counts.add({number: count})
+
+    return read
+
+
+def event_batch(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    """Raw columns as EVENTS_DDL."""
+    topics = pa.array([topic], pa.string()).take(pa.array(np.zeros(rows.num_rows, np.int32)))
+    columns = [topics, *(rows.column(name) for name in EVENT_COLUMNS[1:])]
+    return pa.RecordBatch.from_arrays(columns, names=list(EVENT_COLUMNS))
+
+
+def row_writer(
+    tasks: Sequence[FlushTask], event_time: str | None
+) -> Callable[[Any], Iterator[Any]]:
+    """For mapInArrow over transformed rows: writes them aside, yields the facts."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = "0" if context is None else str(context.taskAttemptId())
+        files = files_of(tasks[0].target_url, tasks[0].file.block_bytes)
+        writer = RowWriter(tasks, f"{attempt}-{os.getpid()}", files, event_time)
+        for batch in batches:
+            writer.write(batch)
+        facts = [pickle.dumps(each) for each in writer.finish()]
+        yield pa.RecordBatch.from_arrays([pa.array(facts, pa.binary())], names=["facts"])
+
+    return write
+
+
+class _File:
+    def __init__(self, staged: StagedFile) -> None:
+        self.staged = staged
+        self.first = 1 << 62
+        self.last = -1
+        self.records = 0
+        self.checksum = 0
+
+
+class RowWriter:
+    """Rows of any slices into files by slice and hour."""
+
+    def __init__(
+        self,
+        tasks: Sequence[FlushTask],
+        attempt: str,
+        files: TargetFiles,
+        event_time: str | None,
+    ) -> None:
+        self._tasks = tasks
+        self._attempt = attempt
+        self._files = files
+        self._event_time = event_time
+        self._open: dict[tuple[int, int], _File] = {}
+        self._starts: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {}
+        by_partition: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for index, task in enumerate(tasks):
+            where = (task.work.topic, task.work.partition)
+            by_partition.setdefault(where, []).append((task.work.start, index))
+        for where, pairs in by_partition.items():
+            pairs.sort()
+            starts, indexes = zip(*pairs, strict=True)
+            self._starts[where] = (np.array(starts), np.array(indexes))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        slices = self._slices_of(batch)
+        for index in np.unique(slices):
+            part = batch if (slices == index).all() else batch.filter(pa.array(slices == index))
+            times = self._times(part)
+            for hour, rows in by_hour(part, times):
+                self._write_part(int(index), hour, rows)
+
+    def finish(self) -> list[tuple[int, FileFacts]]:
+        return [self._finish(index, hour, file) for (index, hour), file in self._open.items()]
+
+    def _slices_of(self, batch: pa.RecordBatch) -> np.ndarray:
+        topics = batch.column("__topic").dictionary_encode()
+        partitions = batch.column("__partition").to_numpy()
+        offsets = batch.column("__offset").to_numpy()
+        found = np.empty(batch.num_rows, np.int64)
+        codes = topics.indices.to_numpy()
+        for code, topic in enumerate(topics.dictionary.to_pylist()):
+            for partition in np.unique(partitions[codes == code]).tolist():
+                mine = (codes == code) & (partitions == partition)
+                starts, indexes = self._starts[topic, partition]
+                places = np.searchsorted(starts, offsets[mine], side="right") - 1
+                found[mine] = indexes[places]
+        return found
+
+    def _times(self, part: pa.RecordBatch) -> np.ndarray:
+        column = part.column(self._event_time or "__timestamp")
+        if not pa.types.is_timestamp(column.type):
+            raise UsageError(f"--event-time {self._event_time} is {column.type}, not a timestamp")
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        return np.asarray(column.fill_null(-1000).to_numpy(zero_copy_only=False))
+
+    def _write_part(self, index: int, hour: int, rows: pa.RecordBatch) -> None:
+        content = stored(rows)
+        file = self._open.get((index, hour))
+        if file is None:
+            task = self._tasks[index]
+            path = f"{task.staging}/{task.label}-{self._attempt}/{index}-{hour}.parquet"
+            staged = StagedFile(self._files, path, content.schema, task.file.codec, is_raw=False)
+            file = self._open[index, hour] = _File(staged)
+        file.staged.write(content)
+        offsets = content.column("offset").to_numpy()
+        file.first = min(file.first, int(offsets.min()))
+        file.last = max(file.last, int(offsets.max()))
+        file.records += len(offsets)
+        file.checksum = offsets_checksum(offsets, file.checksum)
+
+    def _finish(self, index: int, hour: int, file: _File) -> tuple[int, FileFacts]:
+        task = self._tasks[index]
+        work = task.work
+        size_bytes = file.staged.finish(
+            {
+                "pipeline": task.pipeline,
+                "batch": task.number,
+                "topic": work.topic,
+                "partition": work.partition,
+                "first": file.first,
+                "last": file.last,
+                "records": file.records,
+                "checksum": f"{file.checksum:08x}",
+                "content": TRANSFORMED,
+            }
+        )
+        return index, FileFacts(
+            staged=file.staged.path,
+            folder=folder_of(work.topic, hour),
+            name=file_name(work.topic, work.partition, file.first, file.last),
+            topic=work.topic,
+            partition=work.partition,
+            first=file.first,
+            last=file.last,
+            records=file.records,
+            checksum=file.checksum,
+            size_bytes=size_bytes,
+        )
+
+
+def stored(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of a file: partition, offset, timestamp, then what was selected.
+
+    The folder carries the topic.
+    """
+    kept = {
+        HIDDEN[f"__{name}"]: rows.column(f"__{name}")
+        for name in ("partition", "offset", "timestamp")
+    }
+    for name in rows.schema.names:
+        if name not in HIDDEN and name not in HIDDEN.values():
+            kept[name] = rows.column(name)
+    return pa.RecordBatch.from_arrays(list(kept.values()), names=list(kept))
+
+
+def facts_of(
+    tasks: Sequence[FlushTask],
+    read: dict[int, int],
+    dead: dict[int, int],
+    files: Sequence[tuple[int, FileFacts]],
+) -> list[SliceFacts]:
+    """What became of each slice's records."""
+    facts = []
+    for index, task in enumerate(tasks):
+        mine = tuple(file for number, file in files if number == index)
+        records, gone = read.get(index, 0), dead.get(index, 0)
+        written = sum(each.records for each in mine)
+        work = task.work
+        facts.append(
+            SliceFacts(
+                topic=work.topic,
+                partition=work.partition,
+                start=work.start,
+                end=work.end,
+                records=records,
+                filtered=records - written - gone,
+                dead=gone,
+                files=mine,
+            )
+        )
+    return facts

@@ -1,0 +1,127 @@
+"""Compaction: which files, and that a reader who lists sees every record once at every moment."""
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.unit.pipeline.flushing import ROOMS, Flushing, record
+
+from headrace.pipeline.compact import CannotCompact, Compaction, choose
+from headrace.pipeline.decode.checksum import checksum
+from headrace.pipeline.target_files import Entry
+from headrace.testing.pipeline_simulation import Killed
+
+FOLDER = "/lake/topic=t/date=2026-01-01/hour=00"
+
+
+def entry(first: int, last: int, size_bytes: int, partition: int = 0) -> Entry:
+    return Entry(f"{FOLDER}/t-{partition}-{first}-{last}.parquet", size_bytes, False)
+
+
+def flushed(batches: int = 3) -> Flushing:
+    flushing = Flushing({("orders", 0): [], ("orders", 1): []})
+    for number in range(batches):
+        for partition in range(2):
+            rows = range(number * 10, number * 10 + 10)
+            flushing.rows["orders", partition] += [record(partition, n) for n in rows]
+        flushing.flush()
+    return flushing
+
+
+def compaction(flushing: Flushing) -> Compaction:
+    return Compaction(flushing.files, flushing.batches(), ROOMS, checksum, "zstd")
+
+
+def test_small_neighbours_are_chosen_up_to_a_files_worth() -> None:
+    entries = [entry(n * 10, n * 10 + 9, 30) for n in range(7)]
+    merges = choose(entries, 100)
+    assert [len(merge.sources) for merge in merges] == [3, 3]
+    assert merges[0].sources[0].name == "t-0-0-9.parquet"
+
+
+def test_large_files_and_other_partitions_are_left_alone() -> None:
+    entries = [entry(0, 9, 30), entry(10, 19, 90), entry(20, 29, 30), entry(0, 9, 10, partition=1)]
+    assert choose(entries, 100) == []
+
+
+def test_merged_files_hold_the_same_records_and_facts() -> None:
+    flushing = flushed()
+    assert len(flushing.published()) == 6
+    done = compaction(flushing).run(1 << 20)
+    assert (done.files_before, done.files_after) == (6, 2)
+    names = [path.rsplit("/", 1)[1] for path in flushing.published()]
+    assert names == ["orders-0-0-29.parquet", "orders-1-0-29.parquet"]
+    report = flushing.verify()
+    assert report.is_right, report.all_problems
+    # And the pipeline goes on after it, and compaction after that.
+    flushing.rows["orders", 0] += [record(0, n) for n in range(30, 40)]
+    flushing.flush()
+    compaction(flushing).run(1 << 20)
+    assert flushing.verify().is_right
+    assert len(flushing.published()) == 2
+
+
+def test_a_batch_that_is_not_committed_is_not_touched() -> None:
+    flushing = flushed(2)
+    del flushing.files.files[ROOMS.record_of(1, "commit")]
+    assert compaction(flushing).run(1 << 20).files_before == 0
+    assert len(flushing.published()) == 4
+
+
+def test_on_apaches_it_says_that_it_can_not() -> None:
+    flushing = flushed()
+    flushing.files.has_sets = False
+    before = flushing.published()
+    with pytest.raises(CannotCompact, match="in one step"):
+        compaction(flushing).run(1 << 20)
+    assert flushing.published() == before
+
+
+def offsets_listed(flushing: Flushing) -> list[tuple[int, int]]:
+    rows: list[tuple[int, int]] = []
+    for path in flushing.published():
+        file = flushing.files.files[path]
+        assert file.is_whole
+        table = pq.read_table(io.BytesIO(bytes(file.data)), columns=["partition", "offset"])
+        rows += zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return sorted(rows)
+
+
+def test_killed_before_every_operation_no_reader_sees_a_record_twice_or_not_at_all() -> None:
+    wanted = [(partition, offset) for partition in range(2) for offset in range(30)]
+    for kill_at in range(1_000):
+        flushing = flushed()
+        seen = [0]
+
+        def before(
+            _operation: str, _path: str, seen: list[int] = seen, kill_at: int = kill_at
+        ) -> None:
+            seen[0] += 1
+            if seen[0] > kill_at:
+                raise Killed
+
+        def after(operation: str, _path: str, flushing: Flushing = flushing) -> None:
+            if operation in ("rename_set", "rename", "delete"):
+                assert offsets_listed(flushing) == wanted
+
+        flushing.files.before, flushing.files.after = before, after
+        try:
+            compaction(flushing).run(1 << 20)
+            return
+        except Killed:
+            flushing.files.before = lambda _operation, _path: None
+        assert offsets_listed(flushing) == wanted
+        compaction(flushing).run(1 << 20)
+        assert offsets_listed(flushing) == wanted
+        assert not [p for p in flushing.files.files if "/compaction/" in p]
+    pytest.fail("it never came to its end")
+
+
+def test_facts_of_a_merged_file_say_so() -> None:
+    flushing = flushed()
+    compaction(flushing).run(1 << 20)
+    data = bytes(flushing.files.files[flushing.published()[0]].data)
+    metadata = pq.read_metadata(pa.BufferReader(data)).metadata
+    assert metadata[b"headrace.merged"] == b"3"
+    assert metadata[b"headrace.batch"] == b"2"
