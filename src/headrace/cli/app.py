@@ -30,14 +30,16 @@ Settings = Annotated[
 ]
 
 DESCRIPTION = """\
-An event log that speaks the Kafka protocol.
+An event log that speaks the Kafka protocol, and a file system that speaks HDFS's.
 
 \b
 Examples:
-  headrace up                              a cluster on this machine, until Ctrl-C
+  headrace up                              both on this machine, until Ctrl-C
   headrace topic create events -p 3        a topic
   echo hello | headrace produce events     a record
   headrace consume events --json           and back
+  headrace fs put FILE /tmp/               a file
+  headrace fs ls /tmp                      and there it is
 
 `headrace COMMAND --help` has examples for each command.
 """

@@ -38,8 +38,8 @@ def fs_url_of(fs: str | None, data: str | None) -> str:
     if Path(DEFAULT_DATA, "cluster.json").exists():
         return _url_in(Path(DEFAULT_DATA))
     raise UsageError(
-        "which file system? Give --fs hdfs://HOST:PORT, --data DIR of a cluster or NameNode, "
-        f"or set {FS_VARIABLE}"
+        "which file system? Give --fs hdfs://HOST:PORT, --data DIR of a `headrace up`, "
+        f"or set {FS_VARIABLE}; `headrace up` starts one here"
     )
 
 
@@ -57,7 +57,14 @@ def _url_in(data: Path) -> str:
         alone = read_json(path)
         if alone is not None:
             return _url(str(alone["listen"]))
-    raise HeadraceError(f"no file system is up in {data}")
+    if described is not None:
+        raise HeadraceError(
+            f"the cluster in {data} has no file system: it was started with --datanodes 0"
+        )
+    raise HeadraceError(
+        f"no file system is up in {data}: there is no {data / 'cluster.json'}; "
+        f"start one with `headrace up --data {data}`"
+    )
 
 
 @contextmanager

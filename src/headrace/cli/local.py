@@ -130,7 +130,9 @@ def _show(described: dict[str, Any], layout: Layout, *, as_json: bool) -> None:
         return
     columns = ("name", "role", "listen", "metrics", "pid")
     print_table(columns, [[node[column] for column in columns] for node in described["nodes"]])
+    print()
     print_table(("client", "try"), _examples(described, layout))
+    print()
     for name, value in _addresses(described, layout):
         print(f"{name:<18} {value}")
     sys.stdout.flush()

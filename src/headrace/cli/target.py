@@ -41,7 +41,7 @@ def bootstrap_of(bootstrap_servers: str | None, data: str | None) -> str:
         return _bootstrap_in(Path(DEFAULT_DATA))
     raise UsageError(
         "which cluster? Give --bootstrap-servers HOST:PORT, --data DIR of a `headrace up`, "
-        f"or set {BOOTSTRAP_VARIABLE}"
+        f"or set {BOOTSTRAP_VARIABLE}; `headrace up` starts one here"
     )
 
 

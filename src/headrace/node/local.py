@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.base.errors import HeadraceError
-from headrace.node.local_answers import node_answers
+from headrace.node.local_answers import listens, node_answers
 from headrace.node.local_control import ControlServer
 from headrace.node.local_files import DirectoryLock, Layout, read_json, replace_json
 from headrace.node.local_hdfs import make_directories, reason_to_wait, write_hadoop_configuration
@@ -123,9 +123,8 @@ class Supervisor:
         return NodeProcess(plan, layout.data_of(plan.name), layout.log_of(plan.name), settings)
 
     def _start_all(self) -> None:
-        for care in self._cares.values():
-            self._start(care)
         deadline_s = time.monotonic() + START_TIMEOUT_S
+        self._launch_all(deadline_s)
         silent = list(self._cares.values())
         while not self._stop_signals:
             self._raise_if_ended()
@@ -141,6 +140,24 @@ class Supervisor:
             self._wait(0.05)
         if self._plan.namenode is not None and not self._stop_signals:
             make_directories(self._plan.namenode)
+
+    def _launch_all(self, deadline_s: float) -> None:
+        """DataNodes last: one that finds no NameNode waits half a second before it looks again."""
+        cares = self._cares
+        last = [cares[node.name] for node in self._plan.datanodes]
+        for care in cares.values():
+            if care not in last:
+                self._start(care)
+        namenode = self._plan.namenode
+        while namenode is not None and not listens(namenode.listen) and not self._stop_signals:
+            self._raise_if_ended()
+            if time.monotonic() >= deadline_s:
+                break
+            self._wait(0.02)
+        for care in last:
+            # Somebody may have asked for it by name, or for the end of it all, meanwhile.
+            if care.process.state is State.STOPPED and not self._stop_signals:
+                self._start(care)
 
     def _raise_if_ended(self) -> None:
         for care in self._cares.values():

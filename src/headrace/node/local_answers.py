@@ -38,6 +38,16 @@ def node_answers(node: dict[str, Any]) -> bool:
     return log_answers(host, int(port), node["id"], is_broker=BROKER in role.split(","))
 
 
+def listens(address: str) -> bool:
+    """Does anybody take connections there, whether or not he answers yet?"""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), ANSWER_TIMEOUT_MS / 1000).close()
+    except OSError:
+        return False
+    return True
+
+
 def log_answers(host: str, port: int, node_id: int, *, is_broker: bool) -> bool:
     try:
         connection = Connection(host, port, client_id="headrace-up", timeout_ms=ANSWER_TIMEOUT_MS)

@@ -20,7 +20,7 @@ from tests.interop.hadoop_tools import HadoopTools
 from headrace.fs import FileSystem
 from headrace.testing.local_cluster import LocalCluster
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 90.0
 SETTINGS = {
     "dfs.heartbeat.interval": 1,
     "dfs.blocksize": 1024 * 1024,
@@ -207,7 +207,7 @@ def test_a_directory_of_brokers_alone_gets_a_file_system_that_stays(tmp_path: Pa
         servers = alone.bootstrap_servers
         assert alone.described["fs"] is None
         refused = headrace("fs", "ls", "/", "--data", str(data))
-        assert (refused.returncode, "no file system" in refused.stderr) == (1, True)
+        assert (refused.returncode, "--datanodes 0" in refused.stderr) == (1, True)
     with LocalCluster(brokers=1, datanodes=1, data=data) as grown:
         assert grown.bootstrap_servers == servers
         url = grown.fs
@@ -229,3 +229,28 @@ def test_a_namenode_that_can_not_start_is_explained(tmp_path: Path) -> None:
     assert "File exists" in said.stderr
     assert not (tmp_path / "cluster.json").exists()
     assert headrace("status", "--data", str(tmp_path)).returncode == 1
+
+
+@pytest.mark.long
+def test_lost_blocks_are_told_and_do_not_lock_anybody_out(tmp_path: Path) -> None:
+    """Long because the supervisor gives a DataNode its time before it gives up."""
+    words = ("up", "--data", str(tmp_path), "--detach", "--datanodes", "1")
+    assert headrace(*words).returncode == 0
+    client = hdfs_native.Client(json.loads((tmp_path / "cluster.json").read_text())["fs"])
+    for number in range(3):
+        write(client, f"/met/{number}")
+    assert headrace("down", "--data", str(tmp_path)).returncode == 0
+    for block in tmp_path.rglob("blk_*"):
+        block.unlink()
+    said = headrace(*words)
+    assert said.returncode == 1
+    assert "in safe mode" in said.stderr
+    assert not (tmp_path / "cluster.json").exists()
+    key = "dfs.namenode.safemode.threshold-pct"
+    assert key in said.stderr
+    try:
+        assert headrace(*words, "--set", f"{key}=0").returncode == 0
+        listed = headrace("fs", "ls", "/met", "--data", str(tmp_path), "--json")
+        assert len(json.loads(listed.stdout)) == 3
+    finally:
+        headrace("down", "--data", str(tmp_path))

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from headrace.base.errors import HeadraceError
-from headrace.node.local_answers import health_of, http_json, node_answers
+from headrace.node.local_answers import health_of, http_json, listens, node_answers
 from headrace.node.local_files import Layout
 from headrace.node.local_hdfs import make_directories, reason_to_wait, write_hadoop_configuration
 from headrace.node.local_plan import ClusterPlan, NameNodePlan, plan_cluster
@@ -109,6 +109,7 @@ def test_nodes_answer_as_what_they_are(pages: Pages) -> None:
     gone = {**namenode, "http": "127.0.0.1:1"}
     assert not node_answers(gone)
     assert health_of("127.0.0.1:1") is None
+    assert (listens(pages.address), listens("127.0.0.1:1")) == (True, False)
 
 
 def test_an_answer_has_its_status(pages: Pages) -> None:

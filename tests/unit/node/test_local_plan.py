@@ -126,9 +126,18 @@ def test_a_directory_without_a_file_system_gets_one_and_keeps_its_ports() -> Non
     assert len(grown.datanodes) == 3
 
 
-def test_ports_by_base_of_a_file_system() -> None:
+def free_base() -> int:
+    """For a broker, a NameNode and two DataNodes; elsewhere each time, since one test listens."""
     steps = (0, 100, 500, 200, 250, *range(300, 306))
-    base = next(p for p in range(24_000, 31_000) if all(is_free(p + step) for step in steps))
+    for _ in range(1_000):
+        base = random.randrange(24_000, 31_000)
+        if all(is_free(base + step) for step in steps):
+            return base
+    return pytest.fail("no free ports")
+
+
+def test_ports_by_base_of_a_file_system() -> None:
+    base = free_base()
     plan = plan_cluster(1, 0, 2, base, {}, random.Random(1))
     assert plan.namenode is not None
     assert (plan.namenode.port, plan.namenode.http_port) == (base + 200, base + 250)
@@ -148,3 +157,13 @@ def test_too_many_datanodes_are_refused(datanodes: int) -> None:
 def test_files_have_three_replicas_at_most(datanodes: int, replicas: str) -> None:
     assert file_defaults(datanodes) == {"dfs.replication": replicas}
     assert file_defaults(0) == {}
+
+
+@pytest.mark.parametrize(("step", "name"), [(200, "namenode-1"), (304, "datanode-2")])
+def test_a_taken_port_is_told_with_its_node(step: int, name: str) -> None:
+    base = free_base()
+    with (
+        socket.create_server(("127.0.0.1", base + step)),
+        pytest.raises(HeadraceError, match=f"port {base + step} for {name} is in use"),
+    ):
+        plan_cluster(1, 0, 2, base, {}, random.Random(1))
