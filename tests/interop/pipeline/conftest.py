@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+JVM_STOP_TIMEOUT_S = 60
+
 
 @pytest.fixture(scope="session")
 def spark() -> Any:
@@ -29,4 +31,10 @@ def pytest_sessionfinish() -> None:
         if gateway is not None:
             SparkContext._gateway = SparkContext._jvm = None
             gateway.shutdown()
+            # The JVM ends when its standard input does; a process that is waited for leaves no
+            # warning, whoever still holds a reference to it.
+            process = getattr(gateway, "proc", None)
+            if process is not None:
+                process.stdin.close()
+                process.wait(JVM_STOP_TIMEOUT_S)
         gc.collect()
