@@ -1,4 +1,4 @@
-"""A pipeline under Spark's own launcher: `spark-submit …/headrace/pipeline/submit.py pipeline.toml`.
+"""A pipeline under Spark's launcher: `spark-submit …/pipeline/submit.py pipeline.toml`.
 
 Owns: nothing but the way there. The launcher's master and settings stand.
 """
