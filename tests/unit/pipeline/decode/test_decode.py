@@ -46,7 +46,7 @@ def batches_of(contents: list[tuple[Any, Compression, int]]) -> bytes:
 
 
 CONTENTS = st.lists(st.tuples(RECORDS, CODECS, st.integers(1, 3)), min_size=1, max_size=5)
-PROPERTY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @PROPERTY
@@ -322,7 +322,7 @@ def test_other_formats_and_codecs_are_refused_by_name() -> None:
         decoded(unknown, 0, ALL)
 
 
-@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD, Compression.LZ4])
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD])
 def test_a_small_batch_that_unfolds_to_more_than_allowed_is_refused(codec: Compression) -> None:
     bomb = build_batch([(None, bytes(70 * 1024 * 1024), [], 0)], compression=codec)
     assert len(bomb) < 1024 * 1024
