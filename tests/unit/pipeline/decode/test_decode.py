@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.pipeline.decode.reference import decoded, rows_by_reference, rows_of
 
 from headrace.pipeline.columns import RAW_SCHEMA
-from headrace.pipeline.decode.walk import InvalidBatch
+from headrace.pipeline.decode.walk import InvalidBatch, walk
 from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.control_records import ControlRecordType, encode_control_key
 from headrace.wire.kafka.record_batch import stamp_append_time, stamp_crc
@@ -76,6 +76,15 @@ def test_columns_are_those_of_the_contract() -> None:
     (row,) = batch.to_pylist()
     assert (row["key"], row["value"]) == (None, b"")
     assert row["headers"] == [{"key": "h", "value": None}, {"key": "h", "value": b""}]
+
+
+def test_a_batch_that_compaction_emptied_has_no_rows_and_is_passed() -> None:
+    """Compaction keeps the header of a producer's last batch, to remember its sequence."""
+    empty = build_batch([], base_offset=2, last_offset_delta=3)
+    data = build_batch(SEVERAL[:2]) + empty + build_batch(SEVERAL[:1], base_offset=6)
+    assert [row["offset"] for row in rows_of(decoded(data, 0, ALL))] == [0, 1, 6]
+    walked = walk(memoryview(data), 0, ALL)
+    assert (walked.next_offset, walked.gap_at) == (7, -1)
 
 
 def test_log_append_time_is_the_time_of_every_record_of_its_batch() -> None:
@@ -260,6 +269,7 @@ def content_of(batches: list[pa.RecordBatch]) -> list[Record]:
     [
         (57, ">i", 4),  # a record more than there are
         (57, ">i", 2),  # one less
+        (57, ">i", 0),
         (57, ">i", -1),
         (57, ">i", 2**31 - 1),
         (23, ">i", 1),  # a last offset before that of the last record
