@@ -29,12 +29,13 @@ from headrace.client.errors import ClientError
 from headrace.pipeline import preflight
 from headrace.pipeline.admission import records_per_file
 from headrace.pipeline.batches import Batches
+from headrace.pipeline.compact import CannotCompact
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Driver, Fence, Fenced
-from headrace.pipeline.inspection import oldest_ms
+from headrace.pipeline.inspection import compact, oldest_ms
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
-from headrace.pipeline.plan import Plan, Positions, SliceFacts
+from headrace.pipeline.plan import FileFacts, Plan, Positions, SliceFacts
 from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
 from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
@@ -91,6 +92,7 @@ class Pipeline:
         self._metrics = PipelineMetrics(settings.name)
         self._lag_due_s = 0.0
         self._positions: Positions = {}
+        self._compact_due_s = time.monotonic() + settings.compact_every_s
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -215,7 +217,13 @@ class Pipeline:
             self._after(done)
         last = self._batches.standing().last
         self._positions = {} if last is None else last.positions
-        options = replace(preflight.watch_options(settings), known=self._positions)
+        for batch in self._batches.recent(1):
+            self._learn_sizes(batch.manifest.files)
+        options = replace(
+            preflight.watch_options(settings),
+            known=self._positions,
+            bytes_per_record=self._bytes_per_record,
+        )
         rows = self._spark.readStream.format(FORMAT).option(OPTION, options.to_json()).load()
         writer = (
             rows.writeStream.foreachBatch(self._batch)
@@ -247,6 +255,12 @@ class Pipeline:
         for done in self._publication.advance(wanted):
             self._after(done)
 
+    def _learn_sizes(self, files: Sequence[FileFacts]) -> None:
+        for topic in {each.topic for each in files}:
+            of_topic = [each for each in files if each.topic == topic]
+            records = sum(each.records for each in of_topic)
+            self._bytes_per_record[topic] = sum(each.size_bytes for each in of_topic) / records
+
     def _rooms_of(self, rows: Sequence[Any]) -> dict[str, int]:
         """Records a file: by the files written before, else by what the log says."""
         rooms = {row.topic: int(row.per_file) for row in rows if row.per_file}
@@ -257,10 +271,7 @@ class Pipeline:
     def _after(self, done: Done) -> None:
         self._batches_done += 1
         self._positions = done.plan.positions
-        for topic in {each.topic for each in done.manifest.files}:
-            files = [each for each in done.manifest.files if each.topic == topic]
-            records = sum(each.records for each in files)
-            self._bytes_per_record[topic] = sum(each.size_bytes for each in files) / records
+        self._learn_sizes(done.manifest.files)
         try:
             self._log.commit_group(self.settings.group, done.plan.positions)
         except ClientError as error:
@@ -273,7 +284,23 @@ class Pipeline:
             f"{commit.size_bytes} bytes, {commit.duration_ms} ms"
         )
         self._metrics.on_commit(commit)
+        self._maybe_compact()
         self._on_batch(done)
+
+    def _maybe_compact(self) -> None:
+        """Between batches, in their thread: what a batch finds is never moved under it."""
+        every_s = self.settings.compact_every_s
+        if every_s <= 0 or time.monotonic() < self._compact_due_s:
+            return
+        self._compact_due_s = time.monotonic() + every_s
+        try:
+            done = compact(self.settings)
+        except CannotCompact as error:
+            self._compact_due_s = float("inf")
+            self._say(str(error))
+            return
+        if done.files_before:
+            self._say(f"compacted {done.files_before} files into {done.files_after}")
 
     def _maybe_tell_lag(self) -> None:
         """For the metrics, now and then; what does not answer now is asked later."""
