@@ -53,6 +53,9 @@ def start_session(
         for key in _LOCAL_ONLY:
             if key not in (settings or {}):
                 chosen.pop(key, None)
+    if master is not None and master.startswith("local"):
+        # Everything is on this machine; and Spark does not wonder which of its names to take.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         java = find_java()
         if java.is_bundled:
