@@ -100,6 +100,10 @@ def run(
     max_restarts: Annotated[
         int | None, typer.Option("--max-restarts", help="Of a failed query. Default: 10.")
     ] = None,
+    compact_every: Annotated[
+        str | None,
+        typer.Option("--compact-every", metavar="TIME", help="Merge small files. Default: never."),
+    ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option("--metrics-port", help="Of /metrics. Default: a free one; -1: none."),
@@ -126,6 +130,7 @@ def run(
         "dead_letter_topic": dead_letter_topic,
         "master": master,
         "restarts_max": max_restarts,
+        "compact_every_s": None if compact_every is None else duration_s(compact_every),
         "metrics_port": metrics_port,
     }
     settings = _settings(

@@ -29,18 +29,20 @@ from headrace.client.errors import ClientError
 from headrace.pipeline import preflight
 from headrace.pipeline.admission import records_per_file
 from headrace.pipeline.batches import Batches
+from headrace.pipeline.compact import CannotCompact
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Driver, Fence, Fenced
-from headrace.pipeline.inspection import status
+from headrace.pipeline.inspection import compact, oldest_ms
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
-from headrace.pipeline.plan import Plan, Positions, SliceFacts
-from headrace.pipeline.preflight import CannotStart
+from headrace.pipeline.plan import FileFacts, Plan, Positions, SliceFacts
 from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
 from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
 from headrace.pipeline.staging import stage
-from headrace.pipeline.target_files import FilesError, HdfsFiles
+from headrace.pipeline.status import lags_of
+from headrace.pipeline.target_files import HdfsFiles
+from headrace.pipeline.topics import MissingTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +54,7 @@ PAUSE_S_MAX = 60.0
 LAG_INTERVAL_S = 5.0
 _WATCH_S = 1
 
-FINAL = (Fenced, DataLost, CorruptRecords, PublicationConflict, UsageError)
+FINAL = (Fenced, DataLost, CorruptRecords, PublicationConflict, MissingTopic, UsageError)
 """Failures that come again: no restart helps."""
 
 _RAISED = re.compile(r"^headrace\.(?:\w+\.)*\w+: (.+)$", re.MULTILINE)
@@ -89,6 +91,8 @@ class Pipeline:
         self._nonce = secrets.token_hex(6)
         self._metrics = PipelineMetrics(settings.name)
         self._lag_due_s = 0.0
+        self._positions: Positions = {}
+        self._compact_due_s = time.monotonic() + settings.compact_every_s
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -126,6 +130,8 @@ class Pipeline:
             else HdfsFiles(settings.target_url)
         )
         self._log = LogClient(settings.log)
+        # Asked while a batch is running in Spark's thread: a client serves one at a time.
+        self._lag_log = LogClient(settings.log)
         self._batches = Batches(self._checkpoint_files, rooms, self._nonce)
         driver = Driver(socket.gethostname(), os.getpid(), self._nonce, int(time.time() * 1000))
         self._fence = Fence(self._checkpoint_files, rooms, driver)
@@ -136,6 +142,7 @@ class Pipeline:
     def _close(self) -> None:
         self._metrics.close()
         self._log.close()
+        self._lag_log.close()
         if self._owns_spark and self._spark is not None:
             self._spark.stop()
             self._spark = None
@@ -167,8 +174,8 @@ class Pipeline:
                 return
             # Another driver explains any failure, and is the better sentence.
             self._fence.check()
-            if isinstance(failure, FINAL):
-                raise failure
+            if is_final(failure):
+                raise failure if isinstance(failure, FINAL) else PipelineFailed(sentence(failure))
             if self._batches_done > done_before:
                 failures = 0
             failures += 1
@@ -205,9 +212,18 @@ class Pipeline:
         settings = self.settings
         assert self._spark is not None
         self._spark.dataSource.register(RangeSource)
-        standing = self._batches.standing()
-        known: Positions = {} if standing.last is None else standing.last.positions
-        options = replace(preflight.watch_options(settings), known=known)
+        # What a death left half done is completed at once, also if nothing new ever comes.
+        for done in self._publication.advance(Wanted({}, {}, {})):
+            self._after(done)
+        last = self._batches.standing().last
+        self._positions = {} if last is None else last.positions
+        for batch in self._batches.recent(1):
+            self._learn_sizes(batch.manifest.files)
+        options = replace(
+            preflight.watch_options(settings),
+            known=self._positions,
+            bytes_per_record=self._bytes_per_record,
+        )
         rows = self._spark.readStream.format(FORMAT).option(OPTION, options.to_json()).load()
         writer = (
             rows.writeStream.foreachBatch(self._batch)
@@ -239,6 +255,12 @@ class Pipeline:
         for done in self._publication.advance(wanted):
             self._after(done)
 
+    def _learn_sizes(self, files: Sequence[FileFacts]) -> None:
+        for topic in {each.topic for each in files}:
+            of_topic = [each for each in files if each.topic == topic]
+            records = sum(each.records for each in of_topic)
+            self._bytes_per_record[topic] = sum(each.size_bytes for each in of_topic) / records
+
     def _rooms_of(self, rows: Sequence[Any]) -> dict[str, int]:
         """Records a file: by the files written before, else by what the log says."""
         rooms = {row.topic: int(row.per_file) for row in rows if row.per_file}
@@ -248,10 +270,8 @@ class Pipeline:
 
     def _after(self, done: Done) -> None:
         self._batches_done += 1
-        for topic in {each.topic for each in done.manifest.files}:
-            files = [each for each in done.manifest.files if each.topic == topic]
-            records = sum(each.records for each in files)
-            self._bytes_per_record[topic] = sum(each.size_bytes for each in files) / records
+        self._positions = done.plan.positions
+        self._learn_sizes(done.manifest.files)
         try:
             self._log.commit_group(self.settings.group, done.plan.positions)
         except ClientError as error:
@@ -264,20 +284,50 @@ class Pipeline:
             f"{commit.size_bytes} bytes, {commit.duration_ms} ms"
         )
         self._metrics.on_commit(commit)
+        self._maybe_compact()
         self._on_batch(done)
+
+    def _maybe_compact(self) -> None:
+        """Between batches, in their thread: what a batch finds is never moved under it."""
+        every_s = self.settings.compact_every_s
+        if every_s <= 0 or time.monotonic() < self._compact_due_s:
+            return
+        self._compact_due_s = time.monotonic() + every_s
+        try:
+            done = compact(self.settings)
+        except CannotCompact as error:
+            self._compact_due_s = float("inf")
+            self._say(str(error))
+            return
+        if done.files_before:
+            self._say(f"compacted {done.files_before} files into {done.files_after}")
 
     def _maybe_tell_lag(self) -> None:
         """For the metrics, now and then; what does not answer now is asked later."""
         if self.settings.metrics_port < 0 or time.monotonic() < self._lag_due_s:
             return
         self._lag_due_s = time.monotonic() + LAG_INTERVAL_S
-        with suppress(ClientError, FilesError, DataLost, CannotStart):
-            self._metrics.on_lags(status(self.settings).lags)
+        with suppress(ClientError, DataLost):
+            self._metrics.on_lags(
+                lags_of(
+                    self._positions,
+                    self._lag_log.latest(sorted(self._positions)),
+                    lambda where, start, end: oldest_ms(self.settings, where, start, end),
+                    int(time.time() * 1000),
+                )
+            )
 
     def _stage(self, plan: Plan) -> list[SliceFacts]:
         assert self._spark is not None
         self._attempts += 1
         return stage(self._spark, self.settings, plan, f"{self._fence.epoch}-{self._attempts}")
+
+
+def is_final(failure: BaseException) -> bool:
+    """Also where Spark only hands on the text of what its Python processes raised."""
+    text = str(failure)
+    names = (f"{each.__module__}.{each.__name__}: " for each in FINAL)
+    return isinstance(failure, FINAL) or any(name in text for name in names)
 
 
 def sentence(error: BaseException) -> str:

@@ -48,6 +48,8 @@ class Settings:
     starting: str = "earliest"
     master: str | None = MASTER
     restarts_max: int = RESTARTS_MAX
+    compact_every_s: float = 0.0
+    """How often small files are merged while the pipeline runs; 0 never."""
     metrics_port: int = 0
     """Of /metrics on loopback; 0 a free one, -1 none."""
     sql: str | None = None
@@ -182,6 +184,7 @@ _KEYS: dict[str, tuple[str, Any]] = {
     "starting": ("starting", str),
     "master": ("master", str),
     "max-restarts": ("restarts_max", int),
+    "compact-every": ("compact_every_s", lambda v: duration_s(str(v))),
     "metrics-port": ("metrics_port", int),
     "sql": ("sql", str),
     "transform": ("transform", str),

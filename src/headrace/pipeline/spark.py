@@ -49,10 +49,13 @@ def start_session(
     chosen = {"spark.app.name": name, **DEFAULTS, **(settings or {})}
     if master is not None:
         chosen["spark.master"] = master
-        if not master.startswith("local"):
-            for key in _LOCAL_ONLY:
-                if key not in (settings or {}):
-                    chosen.pop(key, None)
+    if master is None or not master.startswith("local"):
+        for key in _LOCAL_ONLY:
+            if key not in (settings or {}):
+                chosen.pop(key, None)
+    if master is not None and master.startswith("local"):
+        # Everything is on this machine; and Spark does not wonder which of its names to take.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         java = find_java()
         if java.is_bundled:

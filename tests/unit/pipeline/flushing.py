@@ -45,6 +45,7 @@ class Flushing:
     rows: dict[tuple[str, int], list[dict[str, object]]] = field(default_factory=dict)
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     kept_from: int = 0
+    rooms: Rooms = ROOMS
 
     def read(
         self, topic: str, partition: int, start: int, end: int, size: int = 7
@@ -61,7 +62,7 @@ class Flushing:
                 work=work,
                 topic_id="",
                 target_url="",
-                staging=ROOMS.staging_of(plan.number),
+                staging=self.rooms.staging_of(plan.number),
                 label=str(index),
                 pipeline="p",
                 number=plan.number,
@@ -72,12 +73,12 @@ class Flushing:
         return facts
 
     def batches(self) -> Batches:
-        return Batches(self.files, ROOMS, "test")
+        return Batches(self.files, self.rooms, "test")
 
     def flush(self, records_per_file: int = 1000) -> list[Done]:
-        fence = Fence(self.files, ROOMS, Driver("here", 1, "test", 0))
+        fence = Fence(self.files, self.rooms, Driver("here", 1, "test", 0))
         fence.claim()
-        publication = Publication(self.files, self.batches(), ROOMS, fence, self.stage)
+        publication = Publication(self.files, self.batches(), self.rooms, fence, self.stage)
         ends = {where: rows[-1]["offset"] + 1 for where, rows in self.rows.items()}  # type: ignore[operator]
         return publication.advance(
             Wanted(
@@ -92,7 +93,7 @@ class Flushing:
         verifier = Verifier(
             self.files,
             self.batches(),
-            ROOMS,
+            self.rooms,
             self.read,
             lambda wanted: dict.fromkeys(wanted, self.kept_from),
             checksum,

@@ -11,6 +11,7 @@ dropped, until its abort marker, which is a control batch. Control batches are n
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from struct import Struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -49,9 +50,11 @@ class InvalidBatch(ProtocolError):
         return type(self), (self.offset, self.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSpan:
-    """A batch with rows: where its records lie in the buffer, and what its header says."""
+class BatchSpan(NamedTuple):
+    """A batch with rows: where its records lie in the buffer, and what its header says.
+
+    A tuple, since one is made a batch, and a batch may hold a single record.
+    """
 
     begin: int
     stop: int
@@ -115,6 +118,8 @@ def walk(
                 dropped.discard(producer_id)
         elif attributes & TRANSACTIONAL_BIT and producer_id in dropped:
             pass
+        elif position + HEADER_BYTES == stop and fields[12] == 0:
+            pass  # compaction keeps the header of a producer's last batch, for its sequence
         elif last_offset >= start and base_offset < end:
             found.spans.append(_span(fields, position + HEADER_BYTES, stop))
         position = stop
@@ -136,16 +141,8 @@ def _span(fields: tuple[int, ...], begin: int, stop: int) -> BatchSpan:
         raise InvalidBatch(base_offset, f"compression codec {codec} is not known")
     if count < 0:
         raise InvalidBatch(base_offset, f"it says that it has {count} records")
-    return BatchSpan(
-        begin=begin,
-        stop=stop,
-        codec=codec,
-        base_offset=base_offset,
-        last_offset_delta=fields[6],
-        record_count=count,
-        base_timestamp=fields[8] if is_append_time else fields[7],
-        is_append_time=is_append_time,
-    )
+    timestamp = fields[8] if is_append_time else fields[7]
+    return BatchSpan(begin, stop, codec, base_offset, fields[6], count, timestamp, is_append_time)
 
 
 def _is_abort(batch: memoryview, base_offset: int) -> bool:

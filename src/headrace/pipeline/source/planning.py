@@ -132,7 +132,7 @@ def continued(start: Positions, ids: Mapping[str, str], loss: Loss) -> Offsets:
     gone: dict[str, str] = {}
     for topic, topic_id in start.topic_ids.items():
         if topic not in ids:
-            gone[topic] = "the topic is no longer there"
+            gone[topic] = "the topic is no longer there, or no longer asked for"
         elif topic_id and ids[topic] != topic_id:
             gone[topic] = (
                 f"the topic was deleted and created anew (its id was {topic_id}, now {ids[topic]})"

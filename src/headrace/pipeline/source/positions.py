@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.base.errors import UsageError
+
 TopicPartition = tuple[str, int]
 Offsets = dict[TopicPartition, int]
 
@@ -43,7 +45,12 @@ class Positions:
 
     @classmethod
     def from_json(cls, text: Mapping[str, Any]) -> "Positions":
-        topics = text["topics"]
+        topics = text.get("topics")
+        if topics is None:
+            raise UsageError(
+                "the checkpoint's offsets are not those of format('headrace'): "
+                "start with a new checkpoint, and startingOffsets where the old one ended"
+            )
         first = text.get("first")
         return cls(
             offsets=dict(_flat({name: each["partitions"] for name, each in topics.items()})),

@@ -11,6 +11,8 @@ from tests.interop.nodes import until
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.log_reader import DataLost, LogOptions, OffsetRange, checksum, read_range
 
+KEPT = {"retention.ms": "-1"}
+"""For topics that are filled with records of years ago."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
@@ -49,7 +51,7 @@ def test_all_codecs_are_read_as_librdkafka_reads_them(
     target: Target, unique: Callable[[str], str]
 ) -> None:
     topic = unique("codecs")
-    create_topic(target.bootstrap_servers, topic)
+    create_topic(target.bootstrap_servers, topic, config=KEPT)
     fill(target, topic, 200)
     expected = [
         (m.offset(), m.timestamp()[1], m.key(), m.value(), m.headers() or [])
@@ -131,7 +133,7 @@ def test_deleted_records_and_a_recreated_topic_are_lost_with_the_reason(
 ) -> None:
     topic = unique("lost")
     servers = target.bootstrap_servers
-    create_topic(servers, topic)
+    create_topic(servers, topic, config=KEPT)
     fill(target, topic, 20)
     options = options_of(target)
     admin = admin_of(servers)

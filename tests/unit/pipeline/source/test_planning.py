@@ -204,6 +204,11 @@ def test_a_deleted_topic_stops_the_query() -> None:
     assert end_of(log, lenient, start).offsets == {A0: 10}
 
 
+def test_a_foreign_checkpoint_is_told_from_ours() -> None:
+    with pytest.raises(UsageError, match="not those of format"):
+        Positions.from_json({"orders": {"0": 5}})
+
+
 def test_a_query_that_stops_at_what_is_there_leaves_the_rest_for_the_next() -> None:
     log = FakeView({A0: (0, 10)})
     options = options_of(startingOffsets="earliest")

@@ -1,0 +1,132 @@
+"""Which partitions a pipeline follows, where they begin, and what Spark is told of them."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from headrace.pipeline import topics
+from headrace.pipeline.errors import DataLost
+from headrace.pipeline.options import LogOptions
+from headrace.pipeline.range_stream import RangeReader, RangeRow
+from headrace.pipeline.topics import MissingTopic, TopicWatch, TopicWatchOptions
+
+ID = bytes(16)
+OPTIONS = TopicWatchOptions(LogOptions("nowhere:1"), ("orders",), file_bytes=1000)
+
+
+class FakeLog:
+    """Partitions with a beginning and an end; 10 bytes a record."""
+
+    def __init__(self, **partitions: list[tuple[int, int]]) -> None:
+        self.partitions = partitions
+        self.closed = False
+
+    def topics(self, names: Any) -> dict[str, Any]:
+        return {
+            name: SimpleNamespace(
+                topic_id=ID, partitions=[SimpleNamespace(index=i) for i in range(len(held))]
+            )
+            for name, held in self.partitions.items()
+            if name in names
+        }
+
+    def topics_matching(self, *, pattern: str) -> list[str]:
+        return [name for name in self.partitions if name.startswith(pattern)]
+
+    def earliest(self, wanted: Any) -> dict[tuple[str, int], int]:
+        return {(t, p): self.partitions[t][p][0] for t, p in wanted}
+
+    def latest(self, wanted: Any) -> dict[tuple[str, int], int]:
+        return {(t, p): self.partitions[t][p][1] for t, p in wanted}
+
+    def size_hint(self, _where: Any, start: int, end: int) -> int:
+        return (end - start) * 10
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> FakeLog:
+    made = FakeLog(orders=[(5, 20), (0, 0)])
+    monkeypatch.setattr(topics, "LogClient", lambda _: made)
+    return made
+
+
+@pytest.mark.usefixtures("log")
+def test_a_pipeline_begins_at_the_beginning_or_where_it_was() -> None:
+    assert TopicWatch(OPTIONS).starts() == {("orders", 0): 5, ("orders", 1): 0}
+    latest = TopicWatch(replace(OPTIONS, starting="latest"))
+    assert latest.starts() == {("orders", 0): 20, ("orders", 1): 0}
+    known = TopicWatch(replace(OPTIONS, starting="latest", known={("orders", 0): 12}))
+    assert known.starts() == {("orders", 0): 12, ("orders", 1): 0}
+
+
+def test_new_partitions_are_found_and_begin_where_they_begin(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = TopicWatch(replace(OPTIONS, starting="latest"))
+    assert len(watch.starts()) == 2
+    log.partitions["orders"].append((0, 9))
+    assert len(watch.starts()) == 2
+    monkeypatch.setattr(topics, "LOOK_INTERVAL_S", 0.0)
+    assert watch.starts()["orders", 2] == 0
+
+
+@pytest.mark.usefixtures("log")
+def test_a_missing_topic_is_said() -> None:
+    with pytest.raises(MissingTopic, match="payments"):
+        TopicWatch(replace(OPTIONS, topics=("payments",))).starts()
+    with pytest.raises(MissingTopic, match="fits"):
+        TopicWatch(replace(OPTIONS, topics=(), pattern="pay")).starts()
+
+
+@pytest.mark.usefixtures("log")
+def test_a_truncated_log_stops_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = TopicWatch(OPTIONS)
+    watch.check_not_cut({("orders", 0): 100}, {("orders", 0): 20})
+    monkeypatch.setattr(topics, "SHORT_PATIENCE_S", 0.0)
+    with pytest.raises(DataLost, match="truncated"):
+        watch.check_not_cut({("orders", 0): 100}, {("orders", 0): 20})
+
+
+@pytest.mark.usefixtures("log")
+def test_options_survive_their_json() -> None:
+    options = replace(OPTIONS, known={("orders", 1): 3}, bytes_per_record={"orders": 2.5})
+    assert TopicWatchOptions.from_json(options.to_json()) == options
+
+
+def test_spark_is_told_ranges_in_rows(log: FakeLog) -> None:
+    reader = RangeReader(OPTIONS)
+    start = reader.initialOffset()
+    assert start == {"orders": {"0": 5, "1": 0}}
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end == {"orders": {"0": 20, "1": 0}}
+    (partition,) = reader.partitions(start, end)
+    assert isinstance(partition, RangeRow)
+    rows = list(reader.read(partition))
+    assert [row[:1] + row[2:] for row in rows] == [
+        ("orders", 0, 5, 20, 100),
+        ("orders", 1, 0, 0, 100),
+    ]
+    # Nothing new, then something that may wait.
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    log.partitions["orders"][0] = (5, 25)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    # A full file's worth may not.
+    log.partitions["orders"][0] = (5, 200)
+    assert reader.latestOffset(end, ReadAllAvailable()) == {"orders": {"0": 200, "1": 0}}
+    reader.stop()
+    assert log.closed
+
+
+def test_available_now_ends_where_the_log_ended_then(log: FakeLog) -> None:
+    reader = RangeReader(OPTIONS)
+    reader.prepareForTriggerAvailableNow()
+    log.partitions["orders"][0] = (5, 1000)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert end == {"orders": {"0": 20, "1": 0}}
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
