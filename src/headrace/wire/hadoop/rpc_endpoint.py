@@ -70,13 +70,13 @@ class Served:
     def __init__(
         self,
         name: str,
-        request_class: type[Message],
         handler: Handler,
         read: ShortRead | None,
         write: ShortWrite | None,
     ) -> None:
         self.name = name
-        self.request_class = request_class
+        self.request_class: type[Message] = Message
+        """Known once the method was asked for: a start makes no classes."""
         self.handler = handler
         self.read = read
         self.write = write
@@ -92,7 +92,7 @@ class RpcEndpoint:
         self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
         """Keeps the answer of a short write until it may leave; False: that is now."""
         self._served: dict[str, dict[str, Served]] = {}
-        self._versions: dict[str, int] = {}
+        self._protocols: dict[str, RpcProtocol] = {}
         self._by_header: dict[bytes, Served] = {}
         self.known: dict[bytes, Served] = {}
         """By the bytes of a RequestHeader with its length in front, of those seen before."""
@@ -111,10 +111,11 @@ class RpcEndpoint:
         """
         reads, writes = reads or {}, writes or {}
         served = self._served.setdefault(protocol.java_name, {})
-        self._versions[protocol.java_name] = protocol.version
+        self._protocols[protocol.java_name] = protocol
         for name, handler in handlers.items():
-            request_class = protocol.methods[name].request_class
-            served[name] = Served(name, request_class, handler, reads.get(name), writes.get(name))
+            if name not in protocol.methods:
+                raise KeyError(f"{protocol.java_name} has no method {name}")
+            served[name] = Served(name, handler, reads.get(name), writes.get(name))
 
     @property
     def protocols(self) -> dict[str, list[str]]:
@@ -123,7 +124,7 @@ class RpcEndpoint:
 
     @property
     def versions(self) -> dict[str, int]:
-        return self._versions
+        return {name: protocol.version for name, protocol in self._protocols.items()}
 
     def find(self, header: bytes) -> Served:
         """The method a RequestHeader names. The same bytes name the same method."""
@@ -141,7 +142,7 @@ class RpcEndpoint:
         methods = self._served.get(protocol)
         if methods is None:
             raise RemoteError(java.RPC_NO_SUCH_PROTOCOL, f"Unknown protocol: {protocol}")
-        version = self._versions[protocol]
+        version = self._protocols[protocol].version
         if header.clientProtocolVersion != version:
             raise RemoteError(
                 java.RPC_VERSION_MISMATCH,
@@ -152,4 +153,6 @@ class RpcEndpoint:
             raise RemoteError(
                 java.RPC_NO_SUCH_METHOD, f"Unknown method {method} called on {protocol} protocol."
             )
-        return methods[method]
+        served = methods[method]
+        served.request_class = self._protocols[protocol].methods[method].request_class
+        return served
