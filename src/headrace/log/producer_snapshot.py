@@ -15,8 +15,7 @@ Owns: this format. Must not know: where the file lies or when it is written.
 from collections.abc import Iterable
 from struct import Struct
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.log.producers import (
     NO_SEQUENCE,
     SEQUENCE_MAX,

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from itertools import islice
 from struct import Struct
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import HeadraceError
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.filesystem import Namespace, RetryEntry, all_blocks
@@ -184,13 +183,23 @@ def _files(chunk: list[FileInode], table: _AccessTable) -> pb.Files:
     )
 
 
+def _being_copied(ns: Namespace, file: FileInode, known: list[BlockInfo]) -> list[BlockInfo]:
+    """The source of a cut's shorter copy: no snapshot may have it any more."""
+    last = file.blocks[-1] if file.blocks else None
+    if last is None or last.uc is None:
+        return []
+    source = ns.blocks.get(last.uc.truncate_block_id)
+    return [] if source is None or source in known else [source]
+
+
 def _kept_by_snapshots(ns: Namespace, table: _AccessTable) -> Iterator[pb.Section]:
     loose = pb.LooseBlocks()
     for inode in (*ns.inodes.values(), *ns.detached.values()):
         if not isinstance(inode, FileInode):
             continue
         is_live = inode.inode_id in ns.inodes
-        for block in all_blocks(inode) if inode.saved or not is_live else ():
+        known = all_blocks(inode) if inode.saved or not is_live else []
+        for block in (*known, *_being_copied(ns, inode, known)):
             if not is_live or block not in inode.blocks:
                 loose.block_id.append(block.block_id)
                 loose.generation_stamp.append(block.generation_stamp)

@@ -11,8 +11,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator
 
-import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.wire.hadoop.packets import bytes_wanted, encode_packet_header, next_packet
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
@@ -199,7 +198,7 @@ class BlockWriter:
         if self._failure is not None:
             raise self._failure
         checksums = b"".join(
-            _CRC.pack(crc32c.crc32c(data[at : at + _CHUNK_BYTES]))
+            _CRC.pack(crc32c(data[at : at + _CHUNK_BYTES]))
             for at in range(0, len(data), _CHUNK_BYTES)
         )
         header = encode_packet_header(len(checksums), len(data), self._sent, self._seqno, last)

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import ProtocolError
 
 META_VERSION = 1

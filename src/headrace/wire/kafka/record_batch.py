@@ -14,8 +14,7 @@ CRC-32C covers everything from `attributes` on, so that a broker stamps offset a
 from struct import Struct
 from struct import error as StructError
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import ProtocolError
 from headrace.wire.kafka.compression import Compression
 
