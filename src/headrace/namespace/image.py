@@ -94,7 +94,7 @@ def _sections(ns: Namespace) -> Iterator[pb.Section]:
     files = (i for i in ns.inodes.values() if isinstance(i, FileInode))
     while some := list(islice(files, _CHUNK)):
         yield pb.Section(files=_files(some, table))
-    if ns.saved_ids or ns.detached:
+    if ns.saved_ids or ns.detached or _has_cuts_by_copy(ns):
         yield from _kept_by_snapshots(ns, table)
     rare = (i for i in ns.inodes.values() if is_rare(i))
     while rares := list(islice(rare, _CHUNK)):
@@ -181,6 +181,12 @@ def _files(chunk: list[FileInode], table: _AccessTable) -> pb.Files:
         generation_stamp=[b.generation_stamp for b in blocks],
         num_bytes=[b.num_bytes for b in blocks],
     )
+
+
+def _has_cuts_by_copy(ns: Namespace) -> bool:
+    leases = ns.leases.by_holder.values()
+    open_files = (ns.inodes.get(inode_id) for lease in leases for inode_id in lease.files)
+    return any(isinstance(i, FileInode) and _being_copied(ns, i, []) for i in open_files)
 
 
 def _being_copied(ns: Namespace, file: FileInode, known: list[BlockInfo]) -> list[BlockInfo]:
