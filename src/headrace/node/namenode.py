@@ -191,6 +191,13 @@ class NameNodeProcess:
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
         namenode.read_hosts = lambda: read_hosts(config)
         namenode.host_orders = HostOrders(self._storage, os.path.join(directory, "hosts.json"))
+        reports = os.path.join(directory, "reports")
+
+        def write_report(name: str, content: str) -> None:
+            self._storage.make_directory(reports)
+            self._storage.replace_file(os.path.join(reports, name), content.encode())
+
+        namenode.write_report = write_report
         namenode.reload_hosts()
         namenode.start()
         self._checkpoints = Checkpoints(
