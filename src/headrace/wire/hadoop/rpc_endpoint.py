@@ -47,11 +47,12 @@ Handler = Callable[[Any, RpcCall], "Message | bytes | Promise[Any] | Later"]
 
 ShortRead = Callable[[bytes, "RpcSession"], bytes | None]
 """The short way of a read that is asked very often: from the bytes of a request to those of its
-answer. None: this request takes the handler's way."""
+answer, which leaves when the endpoint's `hold` lets it. None: this request takes the handler's
+way."""
 
 ShortWrite = Callable[[Any, "RpcSession", int], "bytes | Later"]
 """The short way of a change: from a request and the id of its call to the bytes of its answer,
-which leaves when the endpoint's `hold` lets it."""
+likewise."""
 
 
 class Receiver(Protocol):
@@ -90,7 +91,7 @@ class RpcEndpoint:
         self.refused: Counter[str] = Counter()
         self.on_handler_failure = on_handler_failure
         self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
-        """Keeps the answer of a short write until it may leave; False: that is now."""
+        """Keeps the answer of a short way until it may leave; False: that is now."""
         self._served: dict[str, dict[str, Served]] = {}
         self._protocols: dict[str, RpcProtocol] = {}
         self._by_header: dict[bytes, Served] = {}

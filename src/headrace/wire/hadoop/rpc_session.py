@@ -231,7 +231,7 @@ class RpcSession:
             body = served.read(frame[start:], self)
             if body is not None:
                 self._endpoint.calls[served.name] += 1
-                return frames.repeated_answer(call_id, answer_tail, body)
+                return self._held(frames.repeated_answer(call_id, answer_tail, body))
         request = _parsed(served.request_class, frame[start:])
         if request is None:
             return None
@@ -249,14 +249,15 @@ class RpcSession:
         return RpcCall(self.user, self._real_user, self.client_id, call_id, 0, self.host)
 
     def _write(self, served: Served, request: Message, call_id: int, answer_tail: bytes) -> bytes:
-        endpoint = self._endpoint
-        endpoint.calls[served.name] += 1
+        self._endpoint.calls[served.name] += 1
         assert served.write is not None
         body = served.write(request, self, call_id)
         if isinstance(body, Later):
             return self._later(self._call(call_id), body)
-        answer = frames.repeated_answer(call_id, answer_tail, body)
-        if endpoint.hold(self._owed, answer):
+        return self._held(frames.repeated_answer(call_id, answer_tail, body))
+
+    def _held(self, answer: bytes) -> bytes:
+        if self._endpoint.hold(self._owed, answer):
             self._in_flight += 1
             return b""
         return answer
