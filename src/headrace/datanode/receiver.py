@@ -405,4 +405,5 @@ class BlockReceiver:
 
     @property
     def idle_timeout_ms(self) -> int:
-        return self._context.settings.socket_timeout_ms + 5_000
+        settings = self._context.settings
+        return settings.socket_timeout_ms + settings.extension_ms

@@ -43,8 +43,6 @@ _CLIENT_STAGES = (
 )
 TARGETS_MAX = 64
 """Nodes of one pipeline; replication is 512 at most, pipelines are never so long."""
-_EXTENSION_MS = 5_000
-"""Each further node may take so much longer to answer."""
 
 
 def write_block(session: TransferSession, raw: memoryview) -> None:
@@ -92,8 +90,8 @@ class _Setup:
 
     @property
     def idle_timeout_ms(self) -> int:
-        extension = _EXTENSION_MS * len(self._request.targets)
-        return self._context.settings.socket_timeout_ms + extension
+        settings = self._context.settings
+        return settings.socket_timeout_ms + settings.extension_ms * len(self._request.targets)
 
     # -- the replica -------------------------------------------------------------------
 

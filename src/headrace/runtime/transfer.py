@@ -122,7 +122,8 @@ class TransferPort:
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 await self.loop.sock_connect(sock, (host, port))
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, ValueError, OverflowError) as error:
+            # The last two: a peer gave a name or a port that is none.
             sock.close()
             handler.on_closed(f"can't connect to {host}:{port}: {error or 'timed out'}")
             return
