@@ -90,6 +90,11 @@ class _Setup:
 
     @property
     def idle_timeout_ms(self) -> int:
+        """Longer than the next node has: when that one stalls, we must be there to say so."""
+        return self._mirror_timeout_ms + self._context.settings.extension_ms
+
+    @property
+    def _mirror_timeout_ms(self) -> int:
         settings = self._context.settings
         return settings.socket_timeout_ms + settings.extension_ms * len(self._request.targets)
 
@@ -151,7 +156,7 @@ class _Setup:
         mirror = Mirror(
             address,
             encode_request(Op.WRITE_BLOCK, onward),
-            self.idle_timeout_ms,
+            self._mirror_timeout_ms,
             self._on_mirror_answer,
         )
         self._mirror = mirror

@@ -1,6 +1,5 @@
 """Peers that stand still, never come, or can't be reached: given up in time, and told so."""
 
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -18,19 +17,26 @@ from headrace.wire.hadoop.transfer import ExtendedBlock, Op, encode_request
 
 Start = Callable[..., Nodes]
 BLOCK = ExtendedBlock(POOL.pool_id, 7, 1001)
+LARGE = ExtendedBlock(POOL.pool_id, 5, 1001)
+DATA = bytes(16 << 20)
 IMPATIENT = TransferSettings(
-    socket_timeout_ms=300, socket_write_timeout_ms=300, extension_ms=100, keepalive_ms=300
+    socket_timeout_ms=300, socket_write_timeout_ms=300, extension_ms=1_500, keepalive_ms=300
 )
 
 
 @pytest.fixture
 def nodes(start_nodes: Start) -> Iterator[Nodes]:
-    """Impatient ones. Whatever happened, in the end nothing is left and a block can be written."""
+    """Impatient ones. In the end nothing is left of any test, and a block can be written."""
     nodes = start_nodes(2)
+    with Peer(nodes[0].address) as peer:
+        peer.write_block(write_request(LARGE))
+        peer.stream(DATA)
     for node in nodes.all:
         node.context.settings = IMPATIENT
     yield nodes
     await_rest(nodes)
+    for node in nodes.all:
+        node.context.settings = TransferSettings()
     last = ExtendedBlock(POOL.pool_id, 99, 1001)
     with Peer(nodes[0].address) as peer:
         assert peer.write_block(write_request(last)).status == pb.SUCCESS
@@ -79,15 +85,10 @@ def test_a_writer_that_stalls(nodes: Nodes, sent: bytes) -> None:
 
 
 def test_a_reader_that_never_reads(nodes: Nodes) -> None:
-    data = os.urandom(24 << 20)
-    with Peer(nodes[0].address) as peer:
-        peer.write_block(write_request(BLOCK))
-        peer.stream(data)
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.connect(nodes[0].address)
-        whole = ExtendedBlock(POOL.pool_id, 7, 1001, len(data))
-        request = pb.OpReadBlockProto(header=client_header(whole), offset=0, len=len(data))
+        request = pb.OpReadBlockProto(header=client_header(LARGE), offset=0, len=len(DATA))
         sock.sendall(encode_request(Op.READ_BLOCK, request))
         await_rest(nodes)
 
@@ -131,12 +132,10 @@ def test_a_mirror_that_accepts_and_never_answers(nodes: Nodes) -> None:
 
 
 def test_a_transfer_to_a_target_that_can_not_be_reached(nodes: Nodes) -> None:
-    with Peer(nodes[0].address) as peer:
-        peer.write_block(write_request(BLOCK))
-        peer.stream(b"x" * 1000)
+    whole = ExtendedBlock(POOL.pool_id, 5, 1001, len(DATA))
     for bad in (target("127.0.0.1", 70_000), target("", 0)):
         with Peer(nodes[0].address) as peer:
-            answer = peer.transfer(ExtendedBlock(POOL.pool_id, 7, 1001, 1000), [bad])
+            answer = peer.transfer(whole, [bad])
             assert answer.status == pb.ERROR
 
 
@@ -151,11 +150,11 @@ def test_more_transfers_than_allowed(nodes: Nodes) -> None:
             assert answer.status == pb.ERROR
             assert "too many" in answer.message
         first.stream(b"the first goes on")
-    nodes[0].context.settings = IMPATIENT
 
 
 def test_tokens_are_not_looked_at(nodes: Nodes) -> None:
     """Block tokens are not served: a stray one neither helps nor hurts."""
+    nodes[0].context.settings = TransferSettings()
     request = write_request(BLOCK)
     request.header.baseHeader.token.CopyFrom(
         TokenProto(identifier=b"x" * 1000, password=b"y", kind="HDFS_BLOCK_TOKEN", service="z")
