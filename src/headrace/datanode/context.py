@@ -37,6 +37,8 @@ class TransferSettings:
     """Data of one packet of a read: large ones mean few headers and one sendfile each."""
     socket_timeout_ms: int = 60_000
     socket_write_timeout_ms: int = 480_000
+    extension_ms: int = 5_000
+    """How much longer each further node of a pipeline may take."""
     keepalive_ms: int = 4_000
     transfers_max: int = 4096
     min_length_wait_ms: int = 3_000

@@ -72,7 +72,7 @@ class BlockCopy:
     @property
     def idle_timeout_ms(self) -> int:
         settings = self._context.settings
-        extension = 5_000 * len(self._targets)
+        extension = settings.extension_ms * len(self._targets)
         if self._answered:
             return settings.socket_write_timeout_ms + extension
         return settings.socket_timeout_ms + extension

@@ -37,8 +37,8 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import Status
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
-_QUIET_MS = 100
-_QUIET_WAIT_MS_MAX = 1_000
+_QUIET_MS = 200
+_QUIET_WAIT_MS_MAX = 2_000
 """A writer gets no acks until it is quiet for so long, then learns that a node behind us is gone.
 
 hdfs-native (with tokio up to 1.52) may wait for ever when bad news reach it while its threads hand
@@ -405,4 +405,5 @@ class BlockReceiver:
 
     @property
     def idle_timeout_ms(self) -> int:
-        return self._context.settings.socket_timeout_ms + 5_000
+        settings = self._context.settings
+        return settings.socket_timeout_ms + settings.extension_ms

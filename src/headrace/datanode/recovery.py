@@ -107,8 +107,12 @@ def _copy_truncated(
     dataset: Dataset, replica: Replica, recovery_id: int, length: int, new_block_id: int
 ) -> str:
     """A snapshot keeps the old block: the shorter one is a copy under a new id."""
-    if new_block_id in dataset.replicas:
-        raise Refusal(f"block {new_block_id} is here already")
+    earlier = dataset.replicas.get(new_block_id)
+    if earlier is not None:
+        # Of a recovery that the NameNode did not hear the end of: this one replaces it.
+        if earlier.generation_stamp >= recovery_id:
+            raise Refusal(f"{earlier} is newer than recovery {recovery_id}")
+        dataset.delete(earlier, tell=False)
     storage, volume = dataset.storage, replica.volume
     copy = Replica(new_block_id, recovery_id, length, RBW, volume)
     try:

@@ -1,4 +1,4 @@
-"""Byte streams to peers as a seam: sockets in `runtime.transfer`, memory in tests.
+"""Byte streams to peers as a seam: sockets in `runtime.transfer_stream`, memory in tests.
 
 A `StreamHandler` is one side of a conversation, without sockets: bytes in, parts out. All of it
 happens on the loop's thread.

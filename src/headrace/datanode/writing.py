@@ -43,8 +43,6 @@ _CLIENT_STAGES = (
 )
 TARGETS_MAX = 64
 """Nodes of one pipeline; replication is 512 at most, pipelines are never so long."""
-_EXTENSION_MS = 5_000
-"""Each further node may take so much longer to answer."""
 
 
 def write_block(session: TransferSession, raw: memoryview) -> None:
@@ -92,8 +90,13 @@ class _Setup:
 
     @property
     def idle_timeout_ms(self) -> int:
-        extension = _EXTENSION_MS * len(self._request.targets)
-        return self._context.settings.socket_timeout_ms + extension
+        """Longer than the next node has: when that one stalls, we must be there to say so."""
+        return self._mirror_timeout_ms + self._context.settings.extension_ms
+
+    @property
+    def _mirror_timeout_ms(self) -> int:
+        settings = self._context.settings
+        return settings.socket_timeout_ms + settings.extension_ms * len(self._request.targets)
 
     # -- the replica -------------------------------------------------------------------
 
@@ -153,7 +156,7 @@ class _Setup:
         mirror = Mirror(
             address,
             encode_request(Op.WRITE_BLOCK, onward),
-            self.idle_timeout_ms,
+            self._mirror_timeout_ms,
             self._on_mirror_answer,
         )
         self._mirror = mirror

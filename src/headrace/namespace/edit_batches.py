@@ -7,8 +7,7 @@ and headers, written in one go. Spec: Kafka's record batch v2 (`wire.kafka.recor
 from collections.abc import Sequence
 from struct import Struct
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.wire.hadoop.rpc_frames import varint
 from headrace.wire.kafka.record_batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, MAGIC
 

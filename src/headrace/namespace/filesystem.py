@@ -221,7 +221,9 @@ class Namespace:
         """Its writer has ended it and it is read from now on; one that is complete stays so."""
         if block.uc is not None:
             expected, reported = block.uc.expected, block.uc.reported
+            source = self._cut_source(block)
             block.complete()
+            self.free_blocks(source)
             stale = tuple(
                 (storage, replica)
                 for storage, replica in reported.items()
@@ -238,8 +240,21 @@ class Namespace:
     def free_blocks(self, blocks: Iterable[BlockInfo]) -> None:
         for block in blocks:
             if self.blocks.pop(block.block_id, None) is not None:
+                source = self._cut_source(block) if block.uc is not None else ()
                 block.file = None
                 self.freed.append(Freed(self.sequence, block))
+                if source:
+                    self.free_blocks(source)
+
+    def _cut_source(self, block: BlockInfo) -> tuple[BlockInfo, ...]:
+        """The block that this one was to be a shorter copy of, if no snapshot has it any more."""
+        assert block.uc is not None
+        source = self.blocks.get(block.uc.truncate_block_id)
+        if source is None or block.file is None:
+            return ()
+        states = (saved.state for saved in block.file.saved)
+        held = any(source in state.blocks for state in states if isinstance(state, FileInode))
+        return () if held else (source,)
 
     # -- snapshots ---------------------------------------------------------------------------
 

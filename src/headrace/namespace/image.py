@@ -94,7 +94,7 @@ def _sections(ns: Namespace) -> Iterator[pb.Section]:
     files = (i for i in ns.inodes.values() if isinstance(i, FileInode))
     while some := list(islice(files, _CHUNK)):
         yield pb.Section(files=_files(some, table))
-    if ns.saved_ids or ns.detached:
+    if ns.saved_ids or ns.detached or _has_cuts_by_copy(ns):
         yield from _kept_by_snapshots(ns, table)
     rare = (i for i in ns.inodes.values() if is_rare(i))
     while rares := list(islice(rare, _CHUNK)):
@@ -183,13 +183,29 @@ def _files(chunk: list[FileInode], table: _AccessTable) -> pb.Files:
     )
 
 
+def _has_cuts_by_copy(ns: Namespace) -> bool:
+    leases = ns.leases.by_holder.values()
+    open_files = (ns.inodes.get(inode_id) for lease in leases for inode_id in lease.files)
+    return any(isinstance(i, FileInode) and _being_copied(ns, i, []) for i in open_files)
+
+
+def _being_copied(ns: Namespace, file: FileInode, known: list[BlockInfo]) -> list[BlockInfo]:
+    """The source of a cut's shorter copy: no snapshot may have it any more."""
+    last = file.blocks[-1] if file.blocks else None
+    if last is None or last.uc is None:
+        return []
+    source = ns.blocks.get(last.uc.truncate_block_id)
+    return [] if source is None or source in known else [source]
+
+
 def _kept_by_snapshots(ns: Namespace, table: _AccessTable) -> Iterator[pb.Section]:
     loose = pb.LooseBlocks()
     for inode in (*ns.inodes.values(), *ns.detached.values()):
         if not isinstance(inode, FileInode):
             continue
         is_live = inode.inode_id in ns.inodes
-        for block in all_blocks(inode) if inode.saved or not is_live else ():
+        known = all_blocks(inode) if inode.saved or not is_live else []
+        for block in (*known, *_being_copied(ns, inode, known)):
             if not is_live or block not in inode.blocks:
                 loose.block_id.append(block.block_id)
                 loose.generation_stamp.append(block.generation_stamp)

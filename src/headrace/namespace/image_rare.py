@@ -63,6 +63,7 @@ def rare_message(inode: Inode, index: IndexOf) -> pb.RareInode:
                 state=block.uc.state,
                 recovery_id=block.uc.recovery_id,
                 truncate_length=block.uc.truncate_length,
+                truncate_block_id=block.uc.truncate_block_id,
             )
             for block in inode.blocks
             if block.uc is not None
@@ -94,6 +95,7 @@ def restore_rare(
     for block in message.open_blocks if is_live else ():
         uc = BlockConstruction(UcState(block.state))
         uc.recovery_id, uc.truncate_length = block.recovery_id, block.truncate_length
+        uc.truncate_block_id = block.truncate_block_id
         ns.blocks[block.block_id].uc = uc
     inode.drop_plain_features()
 

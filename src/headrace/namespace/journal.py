@@ -242,6 +242,8 @@ class Journal:
             log, state, EDIT_CODEC, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
         self._host.at_turn_end = at_turn_end
+        self.hold = self._host.hold
+        """Have a receiver told an answer once all that was decided is durable; False: it is."""
 
     def load(self) -> None:
         self._host.load()
@@ -261,6 +263,11 @@ class Journal:
     @property
     def failure(self) -> BaseException | None:
         return self._host.failure
+
+    @property
+    def is_closed(self) -> bool:
+        """It failed, or more wait for it than it keeps."""
+        return self._host.failure is not None or self._host.is_full
 
     def submit(
         self, decide: Callable[[Namespace], tuple[Sequence[Edit], T]], *, hold: bool = False
@@ -291,10 +298,6 @@ class Journal:
             except HostOverloaded as error:
                 raise refusals.retriable(str(error)) from error
         return response
-
-    def hold(self, receiver: Receiver, answer: Any) -> bool:
-        """Have `receiver` told `answer` once all that was decided is durable; False: it is."""
-        return self._host.hold(receiver, answer)
 
     def durable(self, response: T) -> Promise[T]:
         """A promise of `response`, kept once all that was decided is durable."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 
 from headrace.base.errors import UsageError
 from headrace.base.promise import Promise
-from headrace.namespace import refusals
+from headrace.namespace import meta_save, refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanodes import (
     AdminState,
@@ -138,6 +138,17 @@ class NameNode(WriterSide):
         if kind == "all":
             return list(self.datanodes)
         return [node for node in self.datanodes if node.is_alive == (kind == "live")]
+
+    write_report: Callable[[str, str], None] | None = None
+    """Set likewise: keeps a text for the operator, under a name, where the logs are."""
+
+    def meta_save(self, filename: str) -> None:
+        """dfsadmin's metasave: what is wrong with blocks and DataNodes, in a file of that name."""
+        if not filename or "/" in filename or filename.startswith("."):
+            raise refusals.illegal_argument(f"metasave needs a plain file name, not {filename!r}")
+        if self.write_report is None:
+            raise refusals.io("This NameNode keeps no reports.")
+        self.write_report(filename, "\n".join(meta_save.lines(self)) + "\n")
 
     # -- balancing and damage ----------------------------------------------------------------
 

@@ -8,7 +8,7 @@ Invariants: no inode behind a directory that the caller may not search is ever t
 through a symlink is never followed here: the client is told where it leads.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
@@ -73,22 +73,25 @@ def split(path: str) -> list[str]:
     return names
 
 
-def find(ns: "Namespace", path: str, caller: Caller) -> Inode | None:
-    """What is at a plain path, as `resolve` would find it; None: ask `resolve`.
+def find(ns: "Namespace", path: str, caller: Caller) -> Inode | Literal[False] | None:
+    """What is at a plain path, as `resolve` would find it; False: nothing. None: ask `resolve`.
 
     Plain: no name begins with a dot (`.`, `..`, `.snapshot` and `.reserved` are not looked for
     here), none is empty, all are directories that may be searched, and there is no symlink.
     """
-    if path[:1] != "/" or not _is_plain(path):
+    if path[:1] != "/" or path[-1] == "/" or not _is_plain(path):
         return None
     unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
-    inode: Inode | None = ns.root
+    inode: Inode = ns.root
     for name in path[1:].split("/"):
         if type(inode) is not DirectoryInode:
             return None
         if not unchecked and not may(ns, inode, caller, _EXECUTE):
             return None
-        inode = inode.children.get(name)
+        child = inode.children.get(name)
+        if child is None:
+            return False
+        inode = child
     return None if type(inode) is SymlinkInode else inode
 
 

@@ -54,7 +54,7 @@ def decide_release(
             return [], Released(False)
         gone = edits_pb2.RemoveBlock(inode_id=file.inode_id, block_id=last.block_id)
         return [Edit(remove_block=gone), _close(file, now_ms)], Released(True)
-    if is_recovering or not last.candidates():
+    if is_recovering or not candidates(ns, last):
         # Under way, or nobody is there to recover it yet.
         return [], Released(False)
     recovery_id = ns.generation_stamp + 1
@@ -72,11 +72,35 @@ def _close(file: FileInode, now_ms: int) -> Edit:
     return Edit(close_file=edits_pb2.CloseFile(inode_id=file.inode_id, time_ms=now_ms))
 
 
-def choose_primary(block: BlockInfo, now_ms: int) -> StorageInfo | None:
+def recovered_from(ns: "Namespace", block: BlockInfo) -> BlockInfo:
+    """The block whose replicas take part: itself, or the one that it will be a shorter copy of."""
+    assert block.uc is not None
+    if not block.uc.truncate_block_id:
+        return block
+    return ns.blocks.get(block.uc.truncate_block_id, block)
+
+
+def candidates(ns: "Namespace", block: BlockInfo) -> tuple[StorageInfo, ...]:
+    """Live storages that may have a replica to recover."""
+    source = recovered_from(ns, block)
+    if source is block:
+        return block.candidates()
+    return tuple(storage for storage in source.finalized() if storage.datanode.is_alive)
+
+
+def _copy_under_way(block: BlockInfo) -> BlockInfo:
+    """DataNodes tell of the block that they copied; the file has the copy."""
+    last = None if block.file is None else block.file.last_block
+    if last is None or last.uc is None or last.uc.truncate_block_id != block.block_id:
+        return block
+    return last
+
+
+def choose_primary(ns: "Namespace", block: BlockInfo, now_ms: int) -> StorageInfo | None:
     """The DataNode to lead the recovery: alive, not asked lately, heard of last."""
     uc = block.uc
     assert uc is not None
-    alive = block.candidates()
+    alive = candidates(ns, block)
     if not alive:
         return None
     fresh = tuple(s for s in alive if s not in uc.last_primary_ms)
@@ -104,6 +128,7 @@ def decide_synchronization(
         if delete_block:
             return [], None
         raise refusals.io(f"Block (=blk_{block_id}) not found")
+    block = _copy_under_way(block)
     file = block.file
     if block.uc is None:
         # Done before: the DataNode's call was answered and the answer lost.
@@ -119,11 +144,11 @@ def decide_synchronization(
             f"{uc.recovery_id} for block {block.name}"
         )
     if delete_block:
-        gone = edits_pb2.RemoveBlock(inode_id=file.inode_id, block_id=block_id)
+        gone = edits_pb2.RemoveBlock(inode_id=file.inode_id, block_id=block.block_id)
         records = [Edit(remove_block=gone)]
         return [*records, *([_close(file, now_ms)] if close_file else [])], None
     agreed = edits_pb2.Block(
-        block_id=block_id, generation_stamp=new_generation_stamp, num_bytes=new_length
+        block_id=block.block_id, generation_stamp=new_generation_stamp, num_bytes=new_length
     )
     _adopt(block, targets, new_generation_stamp, new_length)
     if close_file:

@@ -45,6 +45,10 @@ class NeededBlocks:
             if count <= 0:
                 return
 
+    def low(self) -> list[BlockInfo]:
+        """All that lack a replica and have a good one; the most urgent first."""
+        return [b for queue in self._queues[:CORRUPT_PRIORITY] for b in queue.values()]
+
     def without_replicas(self) -> list[BlockInfo]:
         return list(self._queues[CORRUPT_PRIORITY].values())
 

@@ -43,6 +43,7 @@ def _drop_states(ns: "Namespace", inode: Inode, gone_id: int) -> None:
     features = inode.features
     assert features is not None
     before = set(_all_blocks(inode)) if isinstance(inode, FileInode) else set()
+    cut_id = _cut_source_id(inode)
     kept: list[SavedState] = []
     previous = 0
     for saved in features.saved:
@@ -59,7 +60,14 @@ def _drop_states(ns: "Namespace", inode: Inode, gone_id: int) -> None:
     features.captured_by = tuple(s for s in features.captured_by if s.snapshot_id != gone_id)
     inode.drop_plain_features()
     if isinstance(inode, FileInode):
-        ns.free_blocks(before - set(_all_blocks(inode)))
+        unneeded = before - set(_all_blocks(inode))
+        # A block that is being copied goes when its copy is there.
+        ns.free_blocks(block for block in unneeded if block.block_id != cut_id)
+
+
+def _cut_source_id(inode: Inode) -> int:
+    last = inode.last_block if isinstance(inode, FileInode) else None
+    return last.uc.truncate_block_id if last is not None and last.uc is not None else 0
 
 
 def _all_blocks(file: FileInode) -> list[BlockInfo]:

@@ -370,11 +370,12 @@ class WriterSide(DatanodeSide):
         uc.state = UcState.UNDER_RECOVERY
         uc.recovery_id = recovery_id
         uc.recovery_deadline_ms = now_ms + self.settings.recovery_timeout_ms
-        primary = recovery.choose_primary(block, now_ms)
+        primary = recovery.choose_primary(self.ns, block, now_ms)
         if primary is None:
             return
-        locations = block.candidates()
-        name = BlockName(block.block_id, block.generation_stamp, block.num_bytes)
+        locations = recovery.candidates(self.ns, block)
+        source = recovery.recovered_from(self.ns, block)
+        name = BlockName(source.block_id, source.generation_stamp, source.num_bytes)
         cut = None
         if uc.truncate_length >= 0:
             cut = BlockName(block.block_id, recovery_id, uc.truncate_length)

@@ -20,7 +20,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -33,7 +33,6 @@ from headrace.log.file_budget import FileBudget
 from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.host_orders import HostOrders
-from headrace.namespace.http.webhdfs import PREFIX, WebHdfs
 from headrace.namespace.journal import Journal, open_log
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.endpoint import namenode_endpoint
@@ -46,17 +45,18 @@ from headrace.node.hdfs_settings import (
     refuse_exposed,
 )
 from headrace.node.namenode_checkpoint import Checkpoints
-from headrace.node.namenode_pages import NameNodePages
+from headrace.node.namenode_pages import WEBHDFS_PREFIX, NameNodePages, webhdfs_page
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
-from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.rpc_connection import RpcConnection
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.runtime.web import Chooser, Page, WebServer
-from headrace.runtime.webhdfs_data import WebHdfsData
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
+
+if TYPE_CHECKING:
+    from headrace.runtime.dfs_client import DfsClient
 
 _SWITCH_INTERVAL_S = 0.0001
 _DRAIN_STEP_S = 0.02
@@ -123,9 +123,9 @@ class NameNodeProcess:
         namenode = self._namenode = await self._open_namenode(rpc_address[0])
         self._endpoint = namenode_endpoint(namenode, groups, self._on_handler_failure)
         pages = NameNodePages(namenode, self._endpoint, self._server, self._config)
-        webhdfs = WebHdfs(namenode, groups, address_text(rpc_address))
+        webhdfs = webhdfs_page(namenode, groups, address_text(rpc_address))
         streams = self._proxied_streams(rpc_address)
-        table: dict[str, Page] = {**pages.table(groups), PREFIX: webhdfs}
+        table: dict[str, Page] = {**pages.table(groups), WEBHDFS_PREFIX: webhdfs}
         self._web = WebServer(table, self.log, streams=streams)
         http_address = await self._listen_http(self._web)
         assert self._server is not None
@@ -191,6 +191,13 @@ class NameNodeProcess:
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
         namenode.read_hosts = lambda: read_hosts(config)
         namenode.host_orders = HostOrders(self._storage, os.path.join(directory, "hosts.json"))
+        reports = os.path.join(directory, "reports")
+
+        def write_report(name: str, content: str) -> None:
+            self._storage.make_directory(reports)
+            self._storage.replace_file(os.path.join(reports, name), content.encode())
+
+        namenode.write_report = write_report
         namenode.reload_hosts()
         namenode.start()
         self._checkpoints = Checkpoints(
@@ -225,6 +232,9 @@ class NameNodeProcess:
         """WebHDFS data through this process, for clients that can't reach DataNodes."""
         if not self._config["headrace.webhdfs.proxy"]:
             return None
+        from headrace.runtime.dfs_client import DfsClient
+        from headrace.runtime.webhdfs_data import WebHdfsData
+
         self._dfs = DfsClient(self._loop, *rpc_address)
         return WebHdfsData(self._dfs, rpc_address).chosen
 

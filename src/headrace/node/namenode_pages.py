@@ -1,23 +1,53 @@
 """The NameNode's pages for machines and people: /metrics, /health, /jmx and /fsck.
 
 Owns: names and help texts of metrics, the beans of /jmx. prometheus_client is imported at the
-first scrape, so that it costs a start nothing.
+first scrape and what serves /fsck and WebHDFS with the first request, so that they cost a start
+nothing.
 """
 
 import json
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from headrace.base.promise import Promise
 from headrace.base.web import JSON, WebRequest, WebResponse
-from headrace.namespace.http.fsck import Fsck
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.translation import Groups
 from headrace.runtime.tcp import TcpServer
 from headrace.runtime.web import Page
 from headrace.wire.hadoop.rpc_session import RpcEndpoint
 
+WEBHDFS_PREFIX = "/webhdfs/v1/"
 _BEAN = "Hadoop:service=NameNode,name="
+
+
+class LatePage:
+    """A page whose code is loaded when it is first asked for."""
+
+    def __init__(self, make: Callable[[], Page]) -> None:
+        self._make = make
+        self._page: Page | None = None
+
+    def __call__(self, request: WebRequest) -> WebResponse | Promise[WebResponse]:
+        if self._page is None:
+            self._page = self._make()
+        return self._page(request)
+
+
+def _fsck(namenode: NameNode, groups: Groups) -> Page:
+    from headrace.namespace.http.fsck import Fsck
+
+    return Fsck(namenode, groups)
+
+
+def webhdfs_page(namenode: NameNode, groups: Groups, rpc_address: str) -> Page:
+    def make() -> Page:
+        from headrace.namespace.http.webhdfs import WebHdfs
+
+        return WebHdfs(namenode, groups, rpc_address)
+
+    return LatePage(make)
 
 
 class NameNodePages:
@@ -40,7 +70,7 @@ class NameNodePages:
             "/health": self.health,
             "/jmx": self.jmx,
             "/conf": self.conf,
-            "/fsck": Fsck(self._namenode, groups),
+            "/fsck": LatePage(lambda: _fsck(self._namenode, groups)),
         }
 
     # -- /health, /conf ------------------------------------------------------------------

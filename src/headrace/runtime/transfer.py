@@ -1,381 +1,24 @@
-"""Sockets of the data transfer: streams that move block data, accepted or connected.
+"""The port of the data transfer: streams accepted from peers, and connected to them.
 
-Owns: sockets, receive buffers, send queues, time-outs of streams.
+Owns: the listener, the set of streams, their time-outs. A stream itself is `transfer_stream`'s.
 Must not know: what the bytes mean (that is the StreamHandler's, in `datanode`).
 
-Reading is `recv_into` a large shared buffer; what the handler leaves is kept aside if it is
-little, in the buffer if it is much. Sending is tried at once; what the socket does not take is
-queued (views are copied then) and file regions go by `os.sendfile`.
-
-Invariants: parts leave in order; `on_closed` comes exactly once; a paused stream reads nothing.
+Invariant: once closed, every handler has been told, and none before all have fallen silent.
 """
 
 import asyncio
 import errno
-import os
 import socket
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
-from headrace.base.limits import (
-    ACCEPTS_PER_TURN_MAX,
-    LISTEN_BACKLOG,
-    SENDFILE_BYTES_MIN,
-)
-from headrace.base.storage import File, FileRegion
-from headrace.datanode.streams import Part, StreamHandler
+from headrace.base.limits import ACCEPTS_PER_TURN_MAX, LISTEN_BACKLOG
+from headrace.datanode.streams import StreamHandler
 from headrace.runtime.buffers import BufferPool
-from headrace.wire.hadoop.packets import PACKET_BYTES_MAX
+from headrace.runtime.transfer_stream import SWEEP_INTERVAL_S, TransferStream
 
-_SWEEP_INTERVAL_S = 1.0
 _ACCEPT_PAUSE_S = 0.5
 _CONNECT_TIMEOUT_S = 10.0
-_KEPT_ASIDE_BYTES_MAX = 64 * 1024
-_VIEW_BYTES_MAX = PACKET_BYTES_MAX + 64 * 1024
-_SENDFILE_BYTES_PER_CALL = 4 * 1024 * 1024
-
-
-class _FilePart:
-    """A file region on its way out, with what is left of it."""
-
-    __slots__ = ("file", "position", "remaining")
-
-    def __init__(self, region: FileRegion) -> None:
-        self.file: File = region.file
-        self.position = region.position
-        self.remaining = region.length
-
-
-class TransferStream:
-    """One socket and its handler."""
-
-    __slots__ = (
-        "_after_sending",
-        "_closed",
-        "_end",
-        "_ended",
-        "_fd",
-        "_handler",
-        "_loop",
-        "_out",
-        "_paused",
-        "_port",
-        "_reading",
-        "_rest",
-        "_socket",
-        "_start",
-        "_view",
-        "_writing",
-        "active_tick",
-        "peer",
-    )
-
-    def __init__(
-        self, port: "TransferPort", sock: socket.socket, peer: str, handler: StreamHandler
-    ) -> None:
-        self._port = port
-        self._loop = port.loop
-        self._socket = sock
-        self._fd = sock.fileno()
-        self._handler = handler
-        self.peer = peer
-        self._view: memoryview | None = None
-        self._start = self._end = 0
-        self._rest = b""
-        self._out: deque[bytes | bytearray | memoryview | _FilePart] = deque()
-        self._reading = False
-        self._writing = False
-        self._paused = False
-        self._closed = False
-        self._ended = False
-        self._after_sending: str | None = None
-        self.active_tick = port.tick
-
-    def begin(self) -> None:
-        self._guarded(lambda: self._handler.on_connected(self))
-        if not self._closed and not self._paused:
-            self._start_reading()
-
-    @property
-    def backlogged(self) -> bool:
-        return bool(self._out)
-
-    @property
-    def closed(self) -> bool:
-        return self._closed or self._after_sending is not None
-
-    # -- receiving ---------------------------------------------------------------------
-
-    def _start_reading(self) -> None:
-        if not self._reading and not self._closed and not self._ended:
-            self._reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
-
-    def _stop_reading(self) -> None:
-        if self._reading:
-            self._reading = False
-            self._loop.remove_reader(self._fd)
-
-    def pause(self) -> None:
-        self._paused = True
-        self._stop_reading()
-
-    def resume(self) -> None:
-        self._paused = False
-        if self._closed:
-            return
-        if self._rest or self._view is not None:
-            # Bytes are here already: show them again before more is read.
-            self._loop.call_soon(self._show_again)
-        else:
-            self._start_reading()
-
-    def _show_again(self) -> None:
-        if self._closed or self._paused:
-            return
-        self._take_buffer()
-        self._hand_over()
-        if not self._closed and not self._paused:
-            self._start_reading()
-
-    def _take_buffer(self) -> memoryview:
-        view = self._view
-        if view is None:
-            view = self._view = self._port.pool.take()
-            rest = self._rest
-            self._start, self._end = 0, len(rest)
-            if rest:
-                view[: len(rest)] = rest
-                self._rest = b""
-        return view
-
-    def _on_readable(self) -> None:
-        view = self._take_buffer()
-        try:
-            count = self._socket.recv_into(view[self._end :])
-        except (BlockingIOError, InterruptedError):
-            self._settle_buffer()
-            return
-        except OSError as error:
-            self._shut(error.strerror or "receive failed")
-            return
-        if count == 0:
-            self._on_end()
-            return
-        self._port.bytes_received += count
-        self.active_tick = self._port.tick
-        self._end += count
-        self._hand_over()
-
-    def _on_end(self) -> None:
-        """The peer has closed its half: it may still want what we have to say."""
-        self._stop_reading()
-        self._ended = True
-        goes_on = self._after_sending is not None and bool(self._out)
-
-        def ask() -> None:
-            nonlocal goes_on
-            goes_on = self._handler.on_end()
-
-        if self._after_sending is None:
-            self._guarded(ask)
-        if not goes_on:
-            self._shut("closed by peer")
-        elif not self._closed:
-            self._settle_buffer()
-
-    def _hand_over(self) -> None:
-        view = self._view
-        assert view is not None
-        if self._after_sending is not None:
-            self._start = self._end  # nobody listens any more
-        else:
-            start, end = self._start, self._end
-
-            def hand_over() -> None:
-                self._start = start + self._handler.on_data(view[start:end])
-
-            self._guarded(hand_over)
-        if not self._closed:
-            self._settle_buffer()
-
-    def _settle_buffer(self) -> None:
-        """Keep, move or give back the receive buffer."""
-        view, start, end = self._view, self._start, self._end
-        assert view is not None
-        left = end - start
-        if left <= _KEPT_ASIDE_BYTES_MAX and self._handler.wanted_bytes <= len(view):
-            self._rest = bytes(view[start:end])
-            self._release_buffer()
-            return
-        wanted = max(self._handler.wanted_bytes, left + 1)
-        if wanted > _VIEW_BYTES_MAX:
-            if not self._paused:
-                self._shut(f"{left} bytes and still no whole message")
-            return
-        if wanted > len(view):
-            larger = memoryview(bytearray(wanted + _KEPT_ASIDE_BYTES_MAX))
-            larger[:left] = view[start:end]
-            self._release_buffer()
-            self._view, self._start, self._end = larger, 0, left
-        elif start:
-            view[:left] = view[start:end]
-            self._start, self._end = 0, left
-
-    def _release_buffer(self) -> None:
-        view, self._view = self._view, None
-        if view is not None and len(view) == self._port.pooled_bytes:
-            self._port.pool.give(view)
-
-    # -- sending -----------------------------------------------------------------------
-
-    def send(self, parts: Sequence[Part]) -> None:
-        if self._closed:
-            return
-        out = self._out
-        waiting = bool(out)
-        for part in parts:
-            if isinstance(part, FileRegion):
-                out.append(self._queued(part))
-            else:
-                out.append(part)
-        if not waiting:
-            self._flush()
-        if out:
-            # A view is valid only now: what is left of it is copied.
-            for index, left in enumerate(out):
-                if isinstance(left, memoryview):
-                    out[index] = bytes(left)
-
-    @staticmethod
-    def _queued(region: FileRegion) -> "bytes | _FilePart":
-        if region.length >= SENDFILE_BYTES_MIN:
-            return _FilePart(region)
-        try:
-            return region.file.read(region.position, region.length)
-        except HeadraceError:
-            return _FilePart(region)  # fails again, where it costs the stream and no more
-
-    def _flush(self) -> None:
-        try:
-            drained = self._send_queued()
-        except OSError as error:
-            self._shut(error.strerror or "send failed")
-            return
-        if drained:
-            if self._writing:
-                self._writing = False
-                self._loop.remove_writer(self._fd)
-            if self._after_sending is not None:
-                self._shut(self._after_sending)
-        elif not self._writing and not self._closed:
-            self._writing = True
-            self._loop.add_writer(self._fd, self._on_writable)
-
-    def _on_writable(self) -> None:
-        self._flush()
-        if not self._closed and not self._out and self._after_sending is None:
-            self._guarded(self._handler.on_drained)
-
-    def _send_queued(self) -> bool:
-        out, port = self._out, self._port
-        while out:
-            part = out[0]
-            if isinstance(part, _FilePart):
-                count = min(part.remaining, _SENDFILE_BYTES_PER_CALL)
-                try:
-                    sent = os.sendfile(self._fd, part.file.fileno(), part.position, count)
-                except (BlockingIOError, InterruptedError):
-                    return False
-                if sent == 0:
-                    raise OSError(errno.EIO, f"{part.file.path} ended before the packet did")
-                part.position += sent
-                part.remaining -= sent
-                if part.remaining == 0:
-                    out.popleft()
-            else:
-                try:
-                    sent = self._socket.send(part, socket.MSG_MORE if len(out) > 1 else 0)
-                except (BlockingIOError, InterruptedError):
-                    return False
-                if sent < len(part):
-                    out[0] = memoryview(part)[sent:]
-                    port.bytes_sent += sent
-                    self.active_tick = port.tick
-                    return False
-                out.popleft()
-            port.bytes_sent += sent
-            self.active_tick = port.tick
-        return True
-
-    # -- ending ------------------------------------------------------------------------
-
-    def close(self, reason: str, *, after_sending: bool = False) -> None:
-        if self._closed or (self._after_sending is not None and after_sending):
-            return
-        if after_sending and self._out:
-            self._after_sending = reason
-            if self._paused:
-                self._paused = False
-                self._start_reading()  # to see the peer's end
-            return
-        self._shut(reason)
-
-    def _shut(self, reason: str) -> None:
-        if not self._closed:
-            self.fall_silent()
-            self.tell_closed(reason)
-
-    def fall_silent(self) -> None:
-        """Close the socket and tell nobody yet."""
-        if self._closed:
-            return
-        self._closed = True
-        self._stop_reading()
-        if self._writing:
-            self._writing = False
-            self._loop.remove_writer(self._fd)
-        self._out.clear()
-        self._rest = b""
-        if self._view is not None:
-            # A view may still be looked at further up the stack: not given back to the pool.
-            self._view = None
-        self._end_politely()
-
-    def tell_closed(self, reason: str) -> None:
-        if self in self._port.streams:
-            self._port.forget(self, reason)
-            self._handler.on_closed(reason)
-
-    def _end_politely(self) -> None:
-        """Unread bytes would turn the close into a reset, and the peer lose our last words."""
-        try:
-            self._socket.shutdown(socket.SHUT_WR)
-            for _ in range(64):
-                if not self._socket.recv(256 * 1024):
-                    break
-        except OSError:
-            pass
-        self._socket.close()
-
-    def _guarded(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except ProtocolError as error:
-            self._port.protocol_errors += 1
-            self._port.log.warning("protocol_error", peer=self.peer, error=error)
-            self._shut(str(error))
-        except Exception as error:
-            self._port.handler_failures += 1
-            self._port.log.error("handler_failed", peer=self.peer, error=repr(error))
-            self._shut(f"internal error: {error!r}")
-
-    def sweep(self, tick: int) -> None:
-        still_ms = (tick - self.active_tick) * _SWEEP_INTERVAL_S * 1000
-        if still_ms > self._handler.idle_timeout_ms:
-            self._shut("idle")
 
 
 class TransferPort:
@@ -426,7 +69,7 @@ class TransferPort:
         assert self._listener is not None, "listen() comes before start()"
         self._session_factory = session_factory
         self.loop.add_reader(self._listener.fileno(), self._on_acceptable)
-        self._sweeper = self.loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+        self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def _on_acceptable(self) -> None:
         listener, session_factory = self._listener, self._session_factory
@@ -479,7 +122,8 @@ class TransferPort:
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 await self.loop.sock_connect(sock, (host, port))
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, ValueError, OverflowError) as error:
+            # The last two: a peer gave a name or a port that is none.
             sock.close()
             handler.on_closed(f"can't connect to {host}:{port}: {error or 'timed out'}")
             return
@@ -498,7 +142,7 @@ class TransferPort:
         self.tick += 1
         for stream in list(self.streams):
             stream.sweep(self.tick)
-        self._sweeper = self.loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+        self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def forget(self, stream: TransferStream, reason: str) -> None:
         self.streams.discard(stream)

@@ -345,9 +345,10 @@ class SimulatedDatanode:
         if asked.truncate_block is not None:
             length = asked.truncate_block.num_bytes
         stamp = asked.new_generation_stamp
+        new_id = block_id if asked.truncate_block is None else asked.truncate_block.block_id
         for node in holders:
             node.bad.discard(block_id)
-            node.replicas[block_id] = ReportedReplica(block_id, length, stamp)
+            node.replicas[new_id] = ReportedReplica(new_id, length, stamp)
         block = ExtendedBlock("", block_id, asked.block.generation_stamp, asked.block.num_bytes)
         self.cluster.namenode.commit_block_synchronization(
             block,

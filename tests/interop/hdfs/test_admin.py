@@ -90,6 +90,10 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
     hdfs("dfs", "-rm", "-r", folder).check()
 
 
+def test_metasave(hdfs: Shell) -> None:
+    hdfs("dfsadmin", "-metasave", "now.txt").check()
+
+
 def test_fsck(hdfs: Shell, folder: str, local: Path) -> None:
     hdfs("dfs", "-put", str(local), f"{folder}/f").check()
     hdfs("dfs", "-setrep", "-w", "3", f"{folder}/f").check()

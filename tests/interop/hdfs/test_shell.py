@@ -173,6 +173,19 @@ def test_extended_attributes(hdfs: Shell, folder: str) -> None:
     assert hdfs("dfs", "-getfattr", "-n", "user.origin", folder).status == 1
 
 
+def test_a_snapshot_keeps_the_block_that_is_cut(hdfs: Shell, folder: str, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.write_bytes(os.urandom(1_500_000))  # a block and a half
+    hdfs("dfs", "-put", str(whole), f"{folder}/a").check()
+    hdfs("dfsadmin", "-allowSnapshot", folder).check()
+    hdfs("dfs", "-createSnapshot", folder, "before").check()
+    hdfs("dfs", "-truncate", "-w", "1300007", f"{folder}/a").check()
+    for path, length in ((f"{folder}/a", 1_300_007), (f"{folder}/.snapshot/before/a", 1_500_000)):
+        target = tmp_path / str(length)
+        hdfs("dfs", "-get", path, str(target)).check()
+        assert target.read_bytes() == whole.read_bytes()[:length]
+
+
 def test_truncate_and_concat(hdfs: Shell, folder: str, local: Path) -> None:
     for name in ("a", "b", "c"):
         hdfs("dfs", "-put", str(local), f"{folder}/{name}").check()

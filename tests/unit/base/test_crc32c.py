@@ -19,7 +19,7 @@ def test_it_is_the_packages(data: bytes) -> None:
 def test_servers_do_not_read_the_metadata_of_packages() -> None:
     code = (
         "import sys\n"
-        "import headrace.node.server, headrace.node.datanode\n"
+        "import headrace.node.server, headrace.node.namenode, headrace.node.datanode\n"
         "print(sorted({'importlib.metadata', 'email', 'typer', 'rich'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,6 +18,7 @@ from headrace.namespace.requests import (
     GetSnapshotDiffReport,
     GetSnapshotListing,
     GetSnapshottableDirListing,
+    IsFileClosed,
     Mkdirs,
     Rename2,
     RenameSnapshot,
@@ -126,12 +127,56 @@ def test_append_and_truncate_leave_the_snapshot_alone(cluster: SimulatedNameNode
     assert cluster.ask(GetFileInfo("/d/a")).length == 150
     assert cluster.ask(GetFileInfo("/d/.snapshot/s1/a")).length == 100
     assert cluster.ask(GetBlockLocations("/d/.snapshot/s1/a", 0, 999)).file_length == 100
-    assert refused(cluster, Truncate("/d/a", 10, "w")) == exceptions.UNSUPPORTED_OPERATION
     assert cluster.ask(Truncate("/d/a", 0, "w")) is True
     assert cluster.ask(GetFileInfo("/d/a")).length == 0
     assert len(cluster.ns.blocks) == 2
     cluster.ask(DeleteSnapshot("/d", "s1"))
     assert len(cluster.ns.blocks) == 1
+
+
+@pytest.mark.parametrize("moment", ["before", "during", "after"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_cut_inside_a_block_of_a_snapshot_makes_a_copy(
+    cluster: SimulatedNameNode, moment: str, restarts: bool
+) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    (whole,) = cluster.ask(GetBlockLocations("/d/a", 0, 999)).blocks
+    others = len(cluster.ns.blocks) - 1
+    assert cluster.ask(Truncate("/d/a", 10, "w")) is False
+    assert len(cluster.ns.blocks) == others + 2
+    if moment == "during":
+        cluster.ask(DeleteSnapshot("/d", "s1"))
+        assert whole.block.block_id in cluster.ns.blocks, "it is being copied"
+    if restarts:
+        cluster.checkpoint()
+        cluster.restart()
+        cluster.run(1_260_000, 10_000)
+    else:
+        cluster.beat()
+    assert cluster.ask(IsFileClosed("/d/a")) is True
+    (short,) = cluster.ask(GetBlockLocations("/d/a", 0, 999)).blocks
+    assert short.block.block_id != whole.block.block_id
+    assert (short.block.num_bytes, len(short.locations)) == (10, 3)
+    if moment != "during":
+        (kept,) = cluster.ask(GetBlockLocations("/d/.snapshot/s1/a", 0, 999)).blocks
+        assert kept.block == whole.block
+        assert len(kept.locations) == 3
+    if moment == "after":
+        cluster.ask(DeleteSnapshot("/d", "s1"))
+    if moment != "before":
+        cluster.run(10_000)
+        assert whole.block.block_id not in cluster.ns.blocks
+        assert all(whole.block.block_id not in node.replicas for node in cluster.nodes)
+    assert cluster.namenode.fs_stats().under_replicated == 0
+
+
+def test_a_file_that_is_deleted_while_it_is_cut_leaves_nothing(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    assert cluster.ask(Truncate("/d/a", 10, "w")) is False
+    cluster.ask(DeleteSnapshot("/d", "s1"))
+    cluster.ask(Delete("/d/a", False))
+    cluster.run(10_000)
+    assert len(cluster.ns.blocks) == 1  # of the other file
 
 
 def test_concat_of_a_captured_source_is_refused(cluster: SimulatedNameNode) -> None:

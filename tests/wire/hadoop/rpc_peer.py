@@ -14,6 +14,7 @@ from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import SystemClock
+from headrace.runtime.rpc_connection import RpcConnection
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_calls, rpc_frames
@@ -85,6 +86,7 @@ class Server:
             EventLog(lambda _: None, SystemClock()),
             BufferPool(),
             preamble_bytes=rpc_frames.OPENING_BYTES,
+            connection_class=RpcConnection,
         )
         _, self.port = self.tcp.listen("127.0.0.1", 0)
         self.tcp.start()

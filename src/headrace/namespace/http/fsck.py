@@ -2,18 +2,21 @@
 
 Owns: the walk and its report. Spec: NamenodeFsck's text; the tool's exit code comes from the last
 line ("is HEALTHY", "is CORRUPT"). It looks, it never moves or deletes: `-move` and `-delete` are
-refused. Complete blocks are judged by their live replicas.
+refused. Complete blocks are judged by their live replicas. A large tree is walked in slices,
+between other requests: what changes meanwhile is told as it was when the walk came by.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 
+from headrace.base.promise import Promise
 from headrace.base.web import WebRequest, WebResponse, text
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.translation import Groups
 
+_SLICE_INODES = 1_000
 _STORAGE_TYPES = {1: "DISK", 2: "SSD", 3: "ARCHIVE", 4: "RAM_DISK", 5: "PROVIDED", 6: "NVDIMM"}
 
 
@@ -24,7 +27,7 @@ class Fsck:
         self._namenode = namenode
         self._groups = groups
 
-    def __call__(self, request: WebRequest) -> WebResponse:
+    def __call__(self, request: WebRequest) -> WebResponse | Promise[WebResponse]:
         query = request.query
         user = query.get("ugi", "dr.who")
         settings = self._namenode.settings
@@ -33,7 +36,17 @@ class Fsck:
         if "move" in query or "delete" in query:
             return text(400, "this fsck only looks: -move and -delete are not served\n")
         check = Check(self._namenode, query, user, request.address)
-        return text(200, "\n".join(check.lines()) + "\n")
+        lines: list[str] = []
+
+        def steps() -> Generator[None, None, None]:
+            for line in check.lines():
+                if line is None:
+                    yield
+                else:
+                    lines.append(line)
+
+        done = self._namenode.read_slices.add(steps())
+        return done.map(lambda _: text(200, "\n".join(lines) + "\n"))
 
 
 class Check:
@@ -54,7 +67,8 @@ class Check:
         self.missing = self.corrupt = self.missing_replicas = self.expected = 0
         self.corrupt_files: list[str] = []
 
-    def lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str | None]:
+        """The report; None: others may have a turn."""
         now = datetime.fromtimestamp(self._namenode.clock.now_ms() / 1000, UTC).strftime(
             "%a %b %d %H:%M:%S UTC %Y"
         )
@@ -83,10 +97,14 @@ class Check:
             inode = inode.children[name]
         return inode
 
-    def _walk(self, top: Inode) -> Iterator[str]:
+    def _walk(self, top: Inode) -> Iterator[str | None]:
         base = self._path.rstrip("/")
         stack: list[tuple[Inode, str]] = [(top, base or "/")]
+        seen = 0
         while stack:
+            seen += 1
+            if seen % _SLICE_INODES == 0:
+                yield None
             inode, path = stack.pop()
             if isinstance(inode, DirectoryInode):
                 self.directories += 1
@@ -169,9 +187,10 @@ class Check:
             line += f"  [{where}]"
         return line
 
-    def _corrupt_listing(self, top: Inode) -> Iterator[str]:
-        for _ in self._walk(top):
-            pass
+    def _corrupt_listing(self, top: Inode) -> Iterator[str | None]:
+        for line in self._walk(top):
+            if line is None:
+                yield None
         if not self.corrupt_files:
             yield f"\n\nThe filesystem under path '{self._path}' has no CORRUPT files"
             return

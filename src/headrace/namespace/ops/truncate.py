@@ -1,12 +1,13 @@
 """truncate: cut a closed file. At a block's edge at once; inside a block by a recovery of it.
 
-Not served: a cut inside a block that a snapshot needs whole.
+A block that a snapshot needs whole stays as it is: the recovery makes a shorter copy of it under a
+new id, and that is the file's last block from then on.
 """
 
 from typing import TYPE_CHECKING
 
 from headrace.namespace import refusals, writing
-from headrace.namespace.blocks import BlockInfo, UcState
+from headrace.namespace.blocks import BlockConstruction, BlockInfo, UcState
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import FileInode, Writer
 from headrace.namespace.ops.append import file_at
@@ -14,8 +15,6 @@ from headrace.namespace.permissions import WRITE, require
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Truncate
-from headrace.wire.hadoop import exceptions
-from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -46,13 +45,10 @@ def decide(
     if rest == 0:
         return [Edit(truncate=record)], True
     last = file.blocks[kept - 1]
-    if _is_in_snapshot(ns, file, last):
-        raise RemoteError(
-            exceptions.UNSUPPORTED_OPERATION,
-            f"Cannot truncate {request.src} inside block {last.name}: a snapshot needs it whole",
-        )
     if not last.replicas:
         raise refusals.io(f"Cannot truncate {request.src}: no replica of {last.name} is known")
+    if _is_in_snapshot(ns, file, last):
+        record.new_block_id = ns.last_block_id + 1
     record.recovery_id = ns.generation_stamp + 1
     record.client_name = request.client_name
     record.client_machine = caller.address
@@ -96,9 +92,22 @@ def replay(ns: "Namespace", record: edits_pb2.Truncate) -> None:
         file.with_features().writer = Writer(record.client_name, record.client_machine)
         ns.leases.add(record.client_name, file.inode_id)
         last = file.blocks[-1]
-        ns.reopen_block(last, UcState.UNDER_RECOVERY)
+        if record.new_block_id:
+            last = _shorter_copy(last, record)
+            ns.add_block(last)
+            file.blocks = (*file.blocks[:-1], last)
+        else:
+            ns.reopen_block(last, UcState.UNDER_RECOVERY)
         assert last.uc is not None
         last.uc.recovery_id = record.recovery_id
         last.uc.truncate_length = rest
         ns.generation_stamp = max(ns.generation_stamp, record.recovery_id)
     ns.charge(file.parent, 0, file.space - before)
+
+
+def _shorter_copy(whole: BlockInfo, record: edits_pb2.Truncate) -> BlockInfo:
+    """Not there yet: the recovery of `whole` will make it."""
+    copy = BlockInfo(record.new_block_id, record.recovery_id, whole.num_bytes, whole.file)
+    copy.uc = BlockConstruction(UcState.UNDER_RECOVERY)
+    copy.uc.truncate_block_id = whole.block_id
+    return copy

@@ -162,16 +162,18 @@ class RareInode(_message.Message):
     def __init__(self, inode_id: _Optional[int] = ..., acl: _Optional[_Iterable[_Union[_edits_pb2.AclEntry, _Mapping]]] = ..., xattrs: _Optional[_Iterable[_Union[_edits_pb2.XAttr, _Mapping]]] = ..., client_name: _Optional[str] = ..., client_machine: _Optional[str] = ..., has_quota: _Optional[bool] = ..., namespace_quota: _Optional[int] = ..., space_quota: _Optional[int] = ..., storage_policy: _Optional[int] = ..., is_snapshottable: _Optional[bool] = ..., snapshot_ids: _Optional[_Iterable[int]] = ..., captured_by: _Optional[_Iterable[int]] = ..., open_blocks: _Optional[_Iterable[_Union[OpenBlock, _Mapping]]] = ..., namespace_used: _Optional[int] = ..., space_used: _Optional[int] = ..., frozen_length: _Optional[int] = ..., is_open: _Optional[bool] = ..., symlink: _Optional[_Union[Inode, _Mapping]] = ...) -> None: ...
 
 class OpenBlock(_message.Message):
-    __slots__ = ("block_id", "state", "recovery_id", "truncate_length")
+    __slots__ = ("block_id", "state", "recovery_id", "truncate_length", "truncate_block_id")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_ID_FIELD_NUMBER: _ClassVar[int]
     TRUNCATE_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATE_BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     block_id: int
     state: int
     recovery_id: int
     truncate_length: int
-    def __init__(self, block_id: _Optional[int] = ..., state: _Optional[int] = ..., recovery_id: _Optional[int] = ..., truncate_length: _Optional[int] = ...) -> None: ...
+    truncate_block_id: int
+    def __init__(self, block_id: _Optional[int] = ..., state: _Optional[int] = ..., recovery_id: _Optional[int] = ..., truncate_length: _Optional[int] = ..., truncate_block_id: _Optional[int] = ...) -> None: ...
 
 class Inode(_message.Message):
     __slots__ = ("kind", "inode_id", "parent_id", "name", "access", "modification_time_ms", "access_time_ms", "replication", "block_size", "block_ids", "target", "child_names", "child_ids", "rare")

@@ -68,6 +68,7 @@ class AdminCalls:
             "setBalancerBandwidth": self.set_balancer_bandwidth,
             "refreshNodes": self.refresh_nodes,
             "listCorruptFileBlocks": self.list_corrupt_file_blocks,
+            "metaSave": self.meta_save,
         }
         return answered | {name: self._superuser(call) for name, call in superusers.items()}
 
@@ -199,6 +200,10 @@ class AdminCalls:
     def refresh_nodes(self, _: pb.RefreshNodesRequestProto) -> pb.RefreshNodesResponseProto:
         self._namenode.reload_hosts()
         return pb.RefreshNodesResponseProto()
+
+    def meta_save(self, request: pb.MetaSaveRequestProto) -> pb.MetaSaveResponseProto:
+        self._namenode.meta_save(request.filename)
+        return pb.MetaSaveResponseProto()
 
     def list_corrupt_file_blocks(
         self, request: pb.ListCorruptFileBlocksRequestProto

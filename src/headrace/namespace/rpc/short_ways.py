@@ -1,9 +1,9 @@
 """The short way of what is asked most: from a request straight to the namespace and back to bytes.
 
-Owns: no meaning of its own. A read answers only the plain case (a path of plain names that is
-there, that the caller may reach, whose state is durable), and then with the very bytes that the
-long way gives; all else it leaves alone. A change is decided as on the long way, without the
-promises: its answer is encoded at once and held until it is durable.
+Owns: no meaning of its own. A read answers only the plain case (a path of plain names that the
+caller may reach), and then with the very bytes that the long way gives; all else it leaves alone.
+A change is decided as on the long way, without the promises. Either answer is encoded at once and
+held until all that it tells of is durable.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,12 @@ def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
 
     def get_file_info(body: bytes, session: RpcSession) -> bytes | None:
         path = one_string(body)
-        if path is None or ns.last_offset >= journal.high_watermark or journal.failure is not None:
+        if path is None or journal.is_closed:
             return None
         inode = find(ns, path, caller_of(session))
-        status = None if inode is None else inode_status(inode)
+        if not inode:
+            return None if inode is None else b""
+        status = inode_status(inode)
         if status is None:
             return None
         return b"\x0a%b%b" % (varint(len(status)), status)

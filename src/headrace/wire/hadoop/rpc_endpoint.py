@@ -47,11 +47,12 @@ Handler = Callable[[Any, RpcCall], "Message | bytes | Promise[Any] | Later"]
 
 ShortRead = Callable[[bytes, "RpcSession"], bytes | None]
 """The short way of a read that is asked very often: from the bytes of a request to those of its
-answer. None: this request takes the handler's way."""
+answer, which leaves when the endpoint's `hold` lets it. None: this request takes the handler's
+way."""
 
 ShortWrite = Callable[[Any, "RpcSession", int], "bytes | Later"]
 """The short way of a change: from a request and the id of its call to the bytes of its answer,
-which leaves when the endpoint's `hold` lets it."""
+likewise."""
 
 
 class Receiver(Protocol):
@@ -70,13 +71,13 @@ class Served:
     def __init__(
         self,
         name: str,
-        request_class: type[Message],
         handler: Handler,
         read: ShortRead | None,
         write: ShortWrite | None,
     ) -> None:
         self.name = name
-        self.request_class = request_class
+        self.request_class: type[Message] = Message
+        """Known once the method was asked for: a start makes no classes."""
         self.handler = handler
         self.read = read
         self.write = write
@@ -90,9 +91,9 @@ class RpcEndpoint:
         self.refused: Counter[str] = Counter()
         self.on_handler_failure = on_handler_failure
         self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
-        """Keeps the answer of a short write until it may leave; False: that is now."""
+        """Keeps the answer of a short way until it may leave; False: that is now."""
         self._served: dict[str, dict[str, Served]] = {}
-        self._versions: dict[str, int] = {}
+        self._protocols: dict[str, RpcProtocol] = {}
         self._by_header: dict[bytes, Served] = {}
         self.known: dict[bytes, Served] = {}
         """By the bytes of a RequestHeader with its length in front, of those seen before."""
@@ -111,10 +112,11 @@ class RpcEndpoint:
         """
         reads, writes = reads or {}, writes or {}
         served = self._served.setdefault(protocol.java_name, {})
-        self._versions[protocol.java_name] = protocol.version
+        self._protocols[protocol.java_name] = protocol
         for name, handler in handlers.items():
-            request_class = protocol.methods[name].request_class
-            served[name] = Served(name, request_class, handler, reads.get(name), writes.get(name))
+            if name not in protocol.methods:
+                raise KeyError(f"{protocol.java_name} has no method {name}")
+            served[name] = Served(name, handler, reads.get(name), writes.get(name))
 
     @property
     def protocols(self) -> dict[str, list[str]]:
@@ -123,7 +125,7 @@ class RpcEndpoint:
 
     @property
     def versions(self) -> dict[str, int]:
-        return self._versions
+        return {name: protocol.version for name, protocol in self._protocols.items()}
 
     def find(self, header: bytes) -> Served:
         """The method a RequestHeader names. The same bytes name the same method."""
@@ -141,7 +143,7 @@ class RpcEndpoint:
         methods = self._served.get(protocol)
         if methods is None:
             raise RemoteError(java.RPC_NO_SUCH_PROTOCOL, f"Unknown protocol: {protocol}")
-        version = self._versions[protocol]
+        version = self._protocols[protocol].version
         if header.clientProtocolVersion != version:
             raise RemoteError(
                 java.RPC_VERSION_MISMATCH,
@@ -152,4 +154,6 @@ class RpcEndpoint:
             raise RemoteError(
                 java.RPC_NO_SUCH_METHOD, f"Unknown method {method} called on {protocol} protocol."
             )
-        return methods[method]
+        served = methods[method]
+        served.request_class = self._protocols[protocol].methods[method].request_class
+        return served

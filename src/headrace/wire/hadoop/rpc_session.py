@@ -1,21 +1,17 @@
 """One peer's conversation with a server of Hadoop RPC.
 
-Owns: the order of the opening (preamble, SASL, context), calls in flight, the form of answers.
+Owns: calls in flight, the form of answers; how it opens is `rpc_opening`'s.
 Must not know: sockets (the Transport's), what a method does (the handlers').
 
-    OPENING ─ hrpc 9 ─┬─ auth SASL ─ NEGOTIATE ⟶ SUCCESS ─┐
-                      └─ auth NONE ───────────────────────┴─ context ─ calls, pings
-
-A server without Kerberos and tokens answers NEGOTIATE with SUCCESS, as Apache's does: the client
-goes on as SIMPLE and names its user in the context. Answers leave as they become ready, in any
-order: the call id says whose they are.
+Answers leave as they become ready, in any order: the call id says whose they are. A plain call of a
+client that called before takes a short way (`on_lone_frame`); the long way is for all others, and
+tells what is wrong with those that are broken.
 
 What breaks the protocol is answered with a FATAL header, where the peer could still read one,
 and then costs the connection. What a handler refuses (RemoteError) costs nothing.
 """
 
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Any, NoReturn
 
 from google.protobuf.message import DecodeError, Message
@@ -27,12 +23,10 @@ from headrace.base.promise import Promise
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_frames as frames
 from headrace.wire.hadoop.exceptions import RemoteError
-from headrace.wire.hadoop.protos.ipc_connection_context_pb2 import IpcConnectionContextProto
 from headrace.wire.hadoop.protos.rpc_header_pb2 import (
     RPC_PROTOCOL_BUFFER,
     RpcRequestHeaderProto,
     RpcResponseHeaderProto,
-    RpcSaslProto,
 )
 from headrace.wire.hadoop.rpc_endpoint import (
     Handler,
@@ -43,18 +37,11 @@ from headrace.wire.hadoop.rpc_endpoint import (
     ShortRead,
     ShortWrite,
 )
+from headrace.wire.hadoop.rpc_opening import RpcOpening, Stage
 
 __all__ = ["Handler", "Later", "RpcCall", "RpcEndpoint", "RpcSession", "ShortRead", "ShortWrite"]
 
-_USER_CHARS_MAX = 1024
 _LONE_FRAME_BYTES_MAX = 4096
-
-
-class _Stage(Enum):
-    OPENING = auto()
-    SASL = auto()
-    CONTEXT = auto()
-    CALLS = auto()
 
 
 _DETAILS = {
@@ -80,44 +67,33 @@ class _Owed:
         self._session.on_held(None, error)
 
 
-class RpcSession:
+class RpcSession(RpcOpening):
     __slots__ = (
         "_closed",
         "_endpoint",
         "_in_flight",
         "_in_read",
-        "_out",
         "_owed",
-        "_real_user",
-        "_stage",
         "_tails",
-        "_transport",
         "_was_full",
         "client_id",
-        "host",
         "memo",
-        "user",
     )
 
     def __init__(self, endpoint: RpcEndpoint, transport: Transport) -> None:
+        super().__init__(transport)
         self._endpoint = endpoint
-        self._transport = transport
-        self.host = transport.peer.rpartition(":")[0]
-        self._stage = _Stage.OPENING
         self._tails = (b"", b"")
         """Of the headers of the client that called last, and of their answers."""
         self._owed = _Owed(self)
         self.client_id = b""
         """Of the client that called last."""
-        self.user = ""
         self.memo: Any = None
         """What a short way keeps about this peer."""
-        self._real_user = ""
         self._in_flight = 0
         self._in_read = False
         self._was_full = False
         self._closed = False
-        self._out: list[bytes] = []
 
     @property
     def ready(self) -> bool:
@@ -129,75 +105,6 @@ class RpcSession:
     @property
     def busy(self) -> bool:
         return self._in_flight > 0
-
-    # -- opening -----------------------------------------------------------------------
-
-    def on_preamble(self, opening: bytes) -> None:
-        """The seven bytes that come before the first frame."""
-        if opening[:4] != frames.MAGIC:
-            if opening[:4] in (b"GET ", b"POST", b"PUT ", b"HEAD"):
-                self._transport.send([frames.HTTP_REPLY])
-            raise ProtocolError(f"not Hadoop RPC: it begins with {opening[:4]!r}")
-        version, auth = opening[4], opening[6]
-        if version != frames.VERSION:
-            text = f"Server IPC version {frames.VERSION} cannot communicate with client version "
-            text += str(version)
-            if version < frames.VERSION:
-                reply = frames.old_version_refusal(java.RPC_VERSION_MISMATCH, text)
-                self._transport.send([reply])
-                raise ProtocolError(text)
-            self._fatal(
-                RpcResponseHeaderProto.FATAL_VERSION_MISMATCH, java.RPC_VERSION_MISMATCH, text
-            )
-        if auth == frames.AUTH_SASL:
-            self._stage = _Stage.SASL
-        elif auth == frames.AUTH_NONE:
-            self._stage = _Stage.CONTEXT
-        else:
-            self._fatal(
-                RpcResponseHeaderProto.FATAL_UNAUTHORIZED,
-                java.ACCESS_CONTROL,
-                f"Unknown auth protocol: {auth}",
-            )
-
-    def _on_sasl(self, frame: memoryview, position: int) -> None:
-        message = self._taken(RpcSaslProto, frame, position)
-        if self._stage is _Stage.CONTEXT and message.state == RpcSaslProto.INITIATE:
-            # A client may confirm the method it was given; SIMPLE needs no further word.
-            if [auth.method for auth in message.auths] == ["SIMPLE"]:
-                return
-        elif self._stage is _Stage.SASL and message.state == RpcSaslProto.NEGOTIATE:
-            self._stage = _Stage.CONTEXT
-            header = RpcResponseHeaderProto(
-                callId=frames.CALL_ID_SASL & 0xFFFFFFFF,
-                status=frames.SUCCESS,
-                serverIpcVersionNum=frames.VERSION,
-                clientId=b"",
-                retryCount=-1,
-            )
-            self._out.append(frames.frame(header, RpcSaslProto(state=RpcSaslProto.SUCCESS)))
-            return
-        self._fatal(
-            RpcResponseHeaderProto.FATAL_UNAUTHORIZED,
-            java.ACCESS_CONTROL,
-            f"SASL {RpcSaslProto.SaslState.Name(message.state)} is not expected here: "
-            "SIMPLE authentication is enabled",
-        )
-
-    def _on_context(self, frame: memoryview, position: int) -> None:
-        if self._stage is not _Stage.CONTEXT:
-            self._invalid_header("Connection context already processed, or not yet due")
-        context = self._taken(IpcConnectionContextProto, frame, position)
-        user = context.userInfo.effectiveUser
-        if not user or len(user) > _USER_CHARS_MAX:
-            self._fatal(
-                RpcResponseHeaderProto.FATAL_UNAUTHORIZED,
-                java.ACCESS_CONTROL,
-                "Unauthorized connection: the context names no user",
-            )
-        self.user = short_name(user)
-        self._real_user = short_name(context.userInfo.realUser)
-        self._stage = _Stage.CALLS
 
     # -- frames ------------------------------------------------------------------------
 
@@ -231,7 +138,7 @@ class RpcSession:
             body = served.read(frame[start:], self)
             if body is not None:
                 self._endpoint.calls[served.name] += 1
-                return frames.repeated_answer(call_id, answer_tail, body)
+                return self._held(frames.repeated_answer(call_id, answer_tail, body))
         request = _parsed(served.request_class, frame[start:])
         if request is None:
             return None
@@ -249,21 +156,22 @@ class RpcSession:
         return RpcCall(self.user, self._real_user, self.client_id, call_id, 0, self.host)
 
     def _write(self, served: Served, request: Message, call_id: int, answer_tail: bytes) -> bytes:
-        endpoint = self._endpoint
-        endpoint.calls[served.name] += 1
+        self._endpoint.calls[served.name] += 1
         assert served.write is not None
         body = served.write(request, self, call_id)
         if isinstance(body, Later):
             return self._later(self._call(call_id), body)
-        answer = frames.repeated_answer(call_id, answer_tail, body)
-        if endpoint.hold(self._owed, answer):
+        return self._held(frames.repeated_answer(call_id, answer_tail, body))
+
+    def _held(self, answer: bytes) -> bytes:
+        if self._endpoint.hold(self._owed, answer):
             self._in_flight += 1
             return b""
         return answer
 
     def on_frame(self, frame: memoryview) -> None:
         self._in_read = True
-        if self._stage is _Stage.CALLS:
+        if self._stage is Stage.CALLS:
             if len(frame) < _LONE_FRAME_BYTES_MAX:
                 answer = self.on_lone_frame(bytes(frame))
                 if answer is not None:
@@ -279,13 +187,13 @@ class RpcSession:
         except ProtocolError as error:
             self._invalid_header(str(error))
         call_id = header.callId
-        if call_id >= 0 and self._stage is _Stage.CALLS:
+        if call_id >= 0 and self._stage is Stage.CALLS:
             self._on_call(header, frame, position)
         elif call_id == frames.CALL_ID_SASL:
             self._on_sasl(frame, position)
         elif call_id == frames.CALL_ID_CONTEXT:
             self._on_context(frame, position)
-        elif call_id == frames.CALL_ID_PING and self._stage is _Stage.CALLS:
+        elif call_id == frames.CALL_ID_PING and self._stage is Stage.CALLS:
             pass
         else:
             self._invalid_header(f"call id {call_id} is not expected here")
@@ -408,12 +316,6 @@ class RpcSession:
             detail=_DETAILS.get(error.class_name, RpcResponseHeaderProto.ERROR_APPLICATION),
         )
 
-    def _taken(self, message_class: type[frames.M], frame: memoryview, position: int) -> frames.M:
-        try:
-            return frames.take_message(message_class, frame, position)[0]
-        except ProtocolError as error:
-            self._invalid_header(str(error))
-
     def _unreadable(self, call_id: int, error: ProtocolError) -> NoReturn:
         self._fatal(
             RpcResponseHeaderProto.FATAL_DESERIALIZING_REQUEST,
@@ -421,24 +323,6 @@ class RpcSession:
             f"IPC server unable to read call parameters: {error}",
             call_id,
         )
-
-    def _invalid_header(self, text: str) -> NoReturn:
-        self._fatal(RpcResponseHeaderProto.FATAL_INVALID_RPC_HEADER, java.RPC_SERVER, text)
-
-    def _fatal(
-        self,
-        detail: "RpcResponseHeaderProto.RpcErrorCodeProto",
-        class_name: str,
-        text: str,
-        call_id: int = frames.CALL_ID_NONE,
-    ) -> NoReturn:
-        """Tell the peer why this is the end, then end: the calls before it are still answered."""
-        reply = frames.refusal(
-            call_id, b"", -1, class_name, text, detail=detail, status=frames.FATAL
-        )
-        self._transport.send([*self._out, reply])
-        self._out = []
-        raise ProtocolError(text)
 
 
 def _as_it_is(result: Any) -> Any:
@@ -453,11 +337,6 @@ def _parsed(request_class: type[Message], data: bytes) -> Message | None:
     except DecodeError:
         return None
     return request if request.IsInitialized() else None
-
-
-def short_name(principal: str) -> str:
-    """The user of `user/host@REALM`."""
-    return principal.partition("@")[0].partition("/")[0]
 
 
 def _encoded(call: RpcCall, response: Message | bytes) -> bytes:

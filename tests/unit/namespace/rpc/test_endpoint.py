@@ -17,8 +17,8 @@ from headrace.wire.hadoop.protos.rpc_engine_pb2 import RequestHeaderProto
 from headrace.wire.hadoop.rpc_protocols import RpcProtocol
 from headrace.wire.hadoop.rpc_session import Later, RpcCall
 
-NOT_SERVED = {"metaSave", "getSnapshotDiffReportListing", "getEditsFromTxid"}
-"""Of ClientNamenodeProtocol. A client that asks for the second falls back to the whole report."""
+NOT_SERVED = {"getSnapshotDiffReportListing", "getEditsFromTxid"}
+"""Of ClientNamenodeProtocol. A client that asks for the first falls back to the whole report."""
 
 
 class Port:
@@ -130,6 +130,22 @@ def test_numbers_below_zero_survive_unsigned_fields(port: Port) -> None:
             "truncate",
             pb.TruncateRequestProto(src="/d", newLength=2**64 - 5, clientName="c"),
         )
+
+
+def test_metasave_writes_what_is_wrong(port: Port) -> None:
+    port.cluster.write("/f", 100)
+    for node in port.cluster.nodes[:2]:
+        node.is_running = False
+    port.cluster.run(60_000)
+    written: dict[str, str] = {}
+    port.cluster.namenode.write_report = written.__setitem__
+    port.call("metaSave", pb.MetaSaveRequestProto(filename="now.txt"))
+    lines = written["now.txt"].splitlines()
+    assert f"Dead Datanodes: {len(port.cluster.nodes[:2])}" in lines
+    assert any(line.startswith("/f: blk_") and "live: 1 of 3" in line for line in lines)
+    for bad in ("", "../x", "/x", ".hidden"):
+        with pytest.raises(RemoteError, match="plain file name"):
+            port.call("metaSave", pb.MetaSaveRequestProto(filename=bad))
 
 
 def test_what_is_not_there_is_an_empty_answer(port: Port) -> None:

@@ -1,0 +1,128 @@
+"""The journal's group commit: who shares a sync, and who waits for it."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from headrace.base.errors import StorageError
+from headrace.base.storage import File
+from headrace.log.file_budget import FileBudget
+from headrace.namespace.caller import Caller
+from headrace.namespace.filesystem import Namespace
+from headrace.namespace.journal import Journal, open_log
+from headrace.namespace.ops import format_namespace, mkdirs
+from headrace.namespace.requests import Mkdirs
+from headrace.namespace.settings import NamespaceSettings
+from headrace.testing.clock import SimulatedClock
+from headrace.testing.disk import SimulatedDisk
+
+CALLER = Caller("hdfs", (), b"c" * 16, 1, "10.0.0.1")
+
+
+class SlowDisk(SimulatedDisk):
+    """Counts the syncs that its caller waits for, and lets time pass in them."""
+
+    def __init__(self, clock: SimulatedClock) -> None:
+        super().__init__(defer_syncs=True)
+        self.clock = clock
+        self.sync_ms = 0
+        self.waited_count = 0
+        self.error: StorageError | None = None
+
+    def sync_now(self, file: File) -> None:
+        super().sync_now(file)
+        if self.error is not None:
+            raise self.error
+        self.clock.advance(self.sync_ms)
+        self.waited_count += 1
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = SimulatedClock()
+        self.disk = SlowDisk(self.clock)
+        self.turn: list[Callable[[], None]] = []
+        self.fatal: list[BaseException] = []
+        self.committed = 0
+        log = open_log(self.disk, "name", self.clock, FileBudget(self.disk))
+        self.journal = Journal(
+            log,
+            Namespace(NamespaceSettings(superuser="hdfs")),
+            self.clock,
+            on_committed=self._on_committed,
+            on_fatal=self.fatal.append,
+            at_turn_end=lambda callback: self.turn.append(callback),
+        )
+        self.journal.load()
+        formatted = self.journal.submit(
+            lambda ns: format_namespace.decide(ns, "c", "127.0.0.1", Random(1), 1)
+        )
+        self.end_turn()
+        self.disk.complete_syncs()
+        assert formatted.value() is True
+        self.disk.waited_count = 0
+
+    def _on_committed(self, count: int) -> None:
+        self.committed += count
+
+    def end_turn(self) -> None:
+        turn, self.turn = self.turn, []
+        for callback in turn:
+            callback()
+
+    def make(self, path: str) -> Any:
+        self.journal.decide_now(mkdirs.decide, Mkdirs(path, 0o755), CALLER, 5)
+        return self.journal.durable(path)
+
+
+def test_the_decisions_of_a_turn_share_a_sync_that_the_loop_waits_for() -> None:
+    world = World()
+    promises = [world.make(f"/{number}") for number in range(5)]
+    assert not any(promise.settled for promise in promises)
+    world.end_turn()
+    assert [promise.value() for promise in promises] == ["/0", "/1", "/2", "/3", "/4"]
+    assert (world.disk.waited_count, world.disk.deferred_count) == (1, 0)
+    assert world.journal.durable("x").settled  # nothing is open any more
+    assert not world.turn
+
+
+def test_a_slow_disk_is_left_to_the_thread_for_a_while() -> None:
+    world = World()
+    world.disk.sync_ms = 40
+    for number in range(20):
+        promise = world.make(f"/{number}")
+        world.end_turn()
+        if not promise.settled:
+            break
+    else:
+        raise AssertionError("the loop waits for a disk that takes 40 ms")
+    waited = world.disk.waited_count
+    others = [world.make(f"/other{number}") for number in range(3)]
+    world.end_turn()
+    assert world.disk.waited_count == waited
+    for _ in range(3):
+        world.disk.complete_syncs()
+        world.end_turn()
+    assert promise.settled
+    assert all(other.settled for other in others)
+    world.clock.advance(1_000)
+    world.disk.sync_ms = 0
+    quick = world.make("/quick")
+    world.end_turn()
+    assert quick.settled
+    assert world.disk.waited_count == waited + 1
+
+
+def test_a_refusing_disk_is_the_end_and_nothing_is_answered() -> None:
+    world = World()
+    promise = world.make("/a")
+    world.disk.error = StorageError("name", OSError(5, "I/O error"))
+    committed = world.committed
+    world.end_turn()
+    assert world.fatal == [world.disk.error]
+    assert promise.error is world.disk.error
+    assert world.committed == committed
+    with pytest.raises(StorageError):
+        world.make("/b")
