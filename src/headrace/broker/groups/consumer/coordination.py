@@ -122,14 +122,14 @@ class ConsumerGroups:
         find = self._shards.find_or_create if is_joining else self._shards.find
         hosted = find(group_id)
         if isinstance(hosted, ErrorCode):
-            return _refuse(_not_here(group_id, hosted))
+            return _refuse(_rejoin(_not_here(group_id, hosted)))
         world, now = self.world(group_id), self._shards.now()
         try:
             group, before = self._consumer_group(hosted, world, now, is_joining=is_joining)
             decision = heartbeat(group, question, world, now, resolution)
         except Refused as refused:
             self._shards.forget_if_unused(hosted)
-            return _refuse(refused)
+            return _refuse(refused if is_joining else _rejoin(refused))
         member_id = decision.answer.member_id
         assert member_id is not None
 
@@ -496,6 +496,15 @@ def _told(error: ErrorCode, answer: HeartbeatAnswer) -> HeartbeatAnswer:
 
 def _refuse(refused: Refused) -> Promise[HeartbeatAnswer]:
     return Promise.resolved(HeartbeatAnswer(refused.error, refused.message))
+
+
+def _rejoin(refused: Refused) -> Refused:
+    """A member whose group is gone is told that it is not in it: then it joins anew.
+
+    Kafka says GROUP_ID_NOT_FOUND, at which consumers give up."""
+    if refused.error is ErrorCode.GROUP_ID_NOT_FOUND:
+        return Refused(ErrorCode.UNKNOWN_MEMBER_ID, refused.message)
+    return refused
 
 
 def _not_here(group_id: str, error: ErrorCode) -> Refused:
