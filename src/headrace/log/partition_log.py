@@ -206,6 +206,15 @@ class PartitionLog(LogWriter):
             self.segments, timestamp_ms, self.log_start_offset, end_offset
         )
 
+    def time_near(self, offset: int) -> int:
+        """The time of about this offset, from the time index alone: no batch is read.
+
+        -1 where records carry none. Exact enough for an age; `offset_for_timestamp` is exact."""
+        slot = max(bisect_right(self.bases, offset) - 1, 0)
+        segment = self.segments[slot]
+        found = segment.time_index.near(offset)
+        return segment.largest_timestamp()[0] if found is None else found
+
     def max_timestamp_offset(self) -> TimestampOffset | None:
         return timestamps.find_largest(self.segments)
 

@@ -239,11 +239,10 @@ class ConsumerGroups(RuleBasedStateMachine):
         group = self.stage.coordinator.group("g")
         members = group.members if isinstance(group, ConsumerGroup) else {}
         for consumer in self.consumers.values():
-            if consumer.epoch == 0:
-                self.expired.discard(consumer.member_id)
-                continue
             member = members.get(consumer.member_id)
-            if consumer.member_id in self.expired:
+            if member is not None:
+                self.expired.discard(consumer.member_id)
+            if consumer.epoch == 0 or consumer.member_id in self.expired:
                 continue
             assert member is not None, "a member that was told of its place has lost it"
             assert member.member_epoch >= consumer.epoch, "a member's epoch went back"
