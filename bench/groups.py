@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 SETTINGS = {
+    "log.segment.delete.delay.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.assignment.interval.ms": "0",

@@ -94,6 +94,8 @@ class Member:
         self.is_over = False
         self._address = address
         self._wire: WireClient | None = None
+        self._turn = asyncio.Lock()
+        """One request at a time: who leaves waits for its last answer."""
 
     async def connect(self) -> None:
         self._wire = await WireClient.connect(self._address, 60.0)
@@ -106,16 +108,22 @@ class Member:
 
     async def run(self) -> None:
         while not self.is_over:
-            wait_s = await self.turn()
+            async with self._turn:
+                wait_s = await self.turn()
             if not self.is_over:
                 self.group.look()
                 await asyncio.sleep(wait_s)
+
+    async def leave(self) -> None:
+        self.is_over = True
+        async with self._turn:
+            await self.say_good_bye()
 
     async def turn(self) -> float:
         """One step; how long to wait for the next."""
         raise NotImplementedError
 
-    async def leave(self) -> None:
+    async def say_good_bye(self) -> None:
         raise NotImplementedError
 
 
@@ -162,8 +170,7 @@ class ConsumerMember(Member):
             self.owned.update(topic.partitions)
         return 0 if self._told != self.owned else BEAT_INTERVAL_S
 
-    async def leave(self) -> None:
-        self.is_over = True
+    async def say_good_bye(self) -> None:
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group.name, member_id=self.member_id, member_epoch=-1
         )
@@ -183,7 +190,7 @@ class ClassicMember(Member):
                 group_id=self.group.name, generation_id=self.epoch, member_id=self.member_id
             )
             answer = await self.wire.ask(request, BEAT_VERSION, HeartbeatResponse)
-            if answer.error_code == 0:
+            if answer.error_code == 0 or self.is_over:
                 return BEAT_INTERVAL_S
             self._forget(answer.error_code)
         return await self._join()
@@ -242,8 +249,7 @@ class ClassicMember(Member):
             for name, part in plan.items()
         ]
 
-    async def leave(self) -> None:
-        self.is_over = True
+    async def say_good_bye(self) -> None:
         identity = MemberIdentity(member_id=self.member_id)
         request = LeaveGroupRequest(group_id=self.group.name, members=[identity])
         await self.wire.ask(request, LEAVE_VERSION, LeaveGroupResponse)

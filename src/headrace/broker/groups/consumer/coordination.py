@@ -55,7 +55,8 @@ from headrace.cluster.image import INTERNAL_TOPICS, RESOURCE_GROUP, ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.coordinator_records import GroupMetadataKey
 
-RESOLVE_STEP_NAMES_MAX = 1_000
+RESOLVE_STEP_COST_MAX = 100_000
+"""Characters times states of a pattern: what is looked at before others have their turn."""
 RETRY_MS = 1_000
 """A member that could not be removed because the log refused is looked at again after this."""
 
@@ -412,12 +413,19 @@ class ConsumerGroups:
         found: dict[str, set[str]] = {pattern.pattern: set() for pattern in patterns}
         resolved: Promise[Resolution] = Promise()
 
+        size = sum(pattern.size for pattern in patterns)
+
         def step(start: int) -> None:
-            end = start + RESOLVE_STEP_NAMES_MAX
-            for pattern in patterns:
-                found[pattern.pattern].update(filter(pattern.matches, names[start:end]))
-            if end < len(names):
-                self._shards.call_soon(lambda: step(end))
+            index, cost = start, 0
+            while index < len(names) and cost < RESOLVE_STEP_COST_MAX:
+                name = names[index]
+                for pattern in patterns:
+                    if pattern.matches(name):
+                        found[pattern.pattern].add(name)
+                cost += size * len(name)
+                index += 1
+            if index < len(names):
+                self._shards.call_soon(lambda: step(index))
             else:
                 resolved.resolve({regex: frozenset(topics) for regex, topics in found.items()})
 

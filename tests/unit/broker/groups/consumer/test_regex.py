@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.broker.groups.consumer import regex
 from headrace.broker.groups.consumer.regex import PatternError, TopicPattern, topic_pattern
 
 ATOMS = ["a", "b", "-", r"\.", ".", "[ab]", "[^a]", r"\d", r"\w", "^", "$", r"\b", "[a-c-]"]
@@ -72,7 +73,7 @@ def test_what_re2_has_beside(pattern: str, matching: list[str], others: list[str
     [
         *("(", ")", "[a", "a**", "*a", "(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", "a{1001}", "a{2,1}"),
         *("[z-a]", "\\", "(?<n", r"\pQ", "(((a{100}){100}){100})", "(?P<a b>c)", r"\y", "(?z)"),
-        *("(" * 200 + ")" * 200, "a" * 5_000, "[[:nope:]]", "|".join("a" * 2_000)),
+        *("(" * 200 + ")" * 200, "a" * 5_000, "[[:nope:]]", "|".join("a" * 2_000), "a{999}b{9}"),
     ],
 )
 def test_what_is_refused(pattern: str) -> None:
@@ -88,5 +89,14 @@ def test_anything_is_read_or_refused(pattern: str) -> None:
 
 
 def test_no_pattern_explodes() -> None:
-    for pattern in ("(a+)+b", "(a|a)*b", "(a*)*b", "(.*a){50}b", "a{0,1000}b"):
+    for pattern in ("(a+)+b", "(a|a)*b", "(a*)*b", "(.*a){50}b", "a{0,400}b"):
         assert not topic_pattern(pattern).matches("a" * 249)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex, "REMEMBERED_STATES_MAX", 500)
+    pattern = TopicPattern("(.{0,9}a.{0,9}){3}")
+    for number in range(20):
+        pattern.matches(f"{number:050b}".replace("0", "a").replace("1", "b"))
+    remembered = sum(len(step[0]) + len(to[0]) for step, to in pattern._steps.items())
+    assert 0 < remembered <= 500 + 2 * pattern.size
