@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from tests.interop.confluent import consume, consumer_of
 from tests.interop.conftest import Target
 
 Unique = Callable[[str], str]
@@ -320,3 +322,35 @@ def test_an_unreachable_cluster_is_told(cli: Cli) -> None:
     said = cli.run("topic", "list", "-b", "not-an-address")
     assert said.returncode == 2
     assert b"host:port" in said.stderr
+
+
+def test_a_consumer_group_is_described(cli: Cli, target: Target, unique: Unique) -> None:
+    name, group = unique("described"), unique("group")
+    cli("topic", "create", name, "-p", "2")
+    old_ms = int(time.time() * 1000) - 7_200_000
+    lines = [json.dumps({"value": str(n), "timestamp": old_ms}) for n in range(4)]
+    cli("produce", name, "-p", "0", "--json", stdin="\n".join(lines))
+    consumer = consumer_of(target.bootstrap_servers, group, group_protocol="consumer")
+    consumer.subscribe([name])
+    try:
+        consume(consumer, 4)
+        consumer.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
+        described = cli.json("group", "describe", group)
+        assert (described["type"], described["state"]) == ("consumer", "Stable")
+        assert (described["protocol"], described["epoch"]) == ("uniform", 1)
+        assert described["lag"] == 3
+        assert 7_190 < described["lag_seconds"] < 7_400
+        (member,) = described["members"]
+        assert (member["protocol"], member["epoch"]) == ("consumer", 1)
+        assert member["assignment"] == member["target"] == {name: [0, 1]}
+        shown = cli("group", "describe", group)
+        assert "type consumer" in shown
+        assert "behind 2h0" in shown
+        assert f"{name}:0,1" in cli("group", "describe", group, "--members")
+        assert group in cli("group", "list", "--type", "consumer", "--state", "stable")
+        assert group not in cli("group", "list", "--type", "classic")
+    finally:
+        consumer.close()
+    cli("group", "reset", group, "--topic", name, "--to", "end")
+    described = cli.json("group", "describe", group)
+    assert (described["lag"], described["lag_seconds"]) == (0, 0)

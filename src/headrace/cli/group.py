@@ -1,4 +1,4 @@
-"""`headrace group`: list, describe (with lag), reset, delete."""
+"""`headrace group`: list, describe (with lag in records and in time), reset, delete."""
 
 import time
 from typing import Annotated, Any
@@ -10,22 +10,21 @@ from headrace.cli.app import BootstrapServers, Data, Json, group
 from headrace.cli.output import print_json, print_table, say
 from headrace.cli.start import FORMS, parse_start
 from headrace.cli.target import open_cluster
-from headrace.client import admin
+from headrace.client import group_admin
+from headrace.client.assignment import Assignment
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import TopicPartition, start_positions
 from headrace.client.errors import ClientError
-from headrace.client.offsets import (
-    LATEST_TIMESTAMP,
-    commit,
-    committed,
-    list_readable_offsets,
-)
+from headrace.client.group_lag import lags
+from headrace.client.offsets import commit, committed
 
 commands = group("group", "List, describe, reset and delete consumer groups.")
 
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 
 _INACTIVE = ("Empty", "Dead")
+MINUTE_S = 60
+HOUR_S = 3600
 
 
 def register(app: typer.Typer) -> None:
@@ -34,17 +33,31 @@ def register(app: typer.Typer) -> None:
 
 @commands.command("list")
 def list_groups(
-    bootstrap_servers: BootstrapServers = None, data: Data = None, as_json: Json = False
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="classic or consumer.")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE", help="stable, empty, …")
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+    data: Data = None,
+    as_json: Json = False,
 ) -> None:
-    """List the consumer groups.
+    """List the groups, of all types or one, in all states or one.
 
     \b
     Examples:
       headrace group list
+      headrace group list --type consumer --state empty
       headrace group list --json
     """
     with open_cluster(bootstrap_servers, data) as cluster:
-        groups = admin.list_groups(cluster)
+        groups = [
+            each
+            for each in group_admin.list_groups(cluster)
+            if (type_ is None or each.type.lower() == type_.lower())
+            and (state is None or each.state.lower() == state.lower())
+        ]
     if as_json:
         print_json(
             [
@@ -65,53 +78,133 @@ def list_groups(
 @commands.command("describe")
 def describe(
     group_id: GroupId,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show members instead of partitions.")
+    ] = False,
     bootstrap_servers: BootstrapServers = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Show a group's members, committed offsets and lag.
+    """Show a group's members, committed offsets and lag, in records and in time.
+
+    The lag in time is the age of the oldest record that the group has not read.
 
     \b
     Examples:
       headrace group describe readers
+      headrace group describe readers --members
       headrace group describe readers --json | jq .lag
     """
     with open_cluster(bootstrap_servers, data) as cluster:
-        described = admin.describe_group(cluster, group_id)
+        described = group_admin.describe_group(cluster, group_id)
         partitions = _partitions(cluster, described)
-    known = [each["lag"] for each in partitions if each["lag"] is not None]
-    if as_json:
-        print_json(
-            {
-                "group": described.group_id,
-                "state": described.state,
-                "protocol": described.protocol,
-                "coordinator": described.coordinator,
-                "lag": sum(known),
-                "members": [
-                    {
-                        "member_id": member.member_id,
-                        "group_instance_id": member.group_instance_id,
-                        "client_id": member.client_id,
-                        "host": member.client_host,
-                        "assignment": member.assignment,
-                    }
-                    for member in described.members
-                ],
-                "partitions": partitions,
-            }
-        )
-        return
-    print(
-        f"group {described.group_id}  state {described.state}  "
-        f"protocol {described.protocol or '-'}  coordinator {described.coordinator}  "
-        f"lag {sum(known)}"
+    lag = sum(each["lag"] for each in partitions if each["lag"] is not None)
+    lag_seconds = max(
+        (each["lag_seconds"] for each in partitions if each["lag_seconds"] is not None),
+        default=None,
     )
-    columns = ("topic", "partition", "committed", "end", "lag", "member", "host")
+    if as_json:
+        _print_description(described, partitions, lag, lag_seconds)
+        return
+    print(_headline(described, lag, lag_seconds))
+    if members:
+        _print_members(described)
+        return
+    columns = ("topic", "partition", "committed", "end", "lag", "behind", "member", "host")
     rows = [
-        ["-" if each[column] is None else each[column] for column in columns] for each in partitions
+        [_behind(each["lag_seconds"]) if column == "behind" else each[column] for column in columns]
+        for each in partitions
+    ]
+    print_table(columns, [["-" if cell is None else cell for cell in row] for row in rows])
+
+
+def _headline(described: group_admin.GroupDescription, lag: int, lag_seconds: float | None) -> str:
+    words = [
+        f"group {described.group_id}",
+        f"type {described.type}",
+        f"state {described.state}",
+        f"protocol {described.protocol or '-'}",
+        f"coordinator {described.coordinator}",
+    ]
+    if described.epoch is not None:
+        words.append(f"epoch {described.epoch} (assignment {described.assignment_epoch})")
+    words += [f"members {len(described.members)}", f"lag {lag}", f"behind {_behind(lag_seconds)}"]
+    return "  ".join(words)
+
+
+def _behind(seconds: float | None) -> str:
+    """A time span for people: two figures are enough."""
+    if seconds is None:
+        return "-"
+    if seconds < MINUTE_S:
+        return f"{seconds:.1f}s"
+    if seconds < HOUR_S:
+        return f"{seconds // MINUTE_S:.0f}m{seconds % MINUTE_S:02.0f}s"
+    return f"{seconds // HOUR_S:.0f}h{seconds % HOUR_S // MINUTE_S:02.0f}m"
+
+
+def _print_members(described: group_admin.GroupDescription) -> None:
+    columns = ("member", "instance", "client", "host", "protocol", "epoch", "partitions", "target")
+    rows = [
+        (
+            member.member_id,
+            member.group_instance_id or "-",
+            member.client_id,
+            member.client_host,
+            member.protocol,
+            "-" if member.epoch is None else member.epoch,
+            _shown(member.assignment),
+            "=" if member.target in (None, member.assignment) else _shown(member.target or {}),
+        )
+        for member in described.members
     ]
     print_table(columns, rows)
+
+
+def _shown(assignment: Assignment) -> str:
+    return (
+        " ".join(
+            f"{topic}:{','.join(map(str, sorted(indexes)))}"
+            for topic, indexes in sorted(assignment.items())
+        )
+        or "-"
+    )
+
+
+def _print_description(
+    described: group_admin.GroupDescription,
+    partitions: list[dict[str, Any]],
+    lag: int,
+    lag_seconds: float | None,
+) -> None:
+    print_json(
+        {
+            "group": described.group_id,
+            "type": described.type,
+            "state": described.state,
+            "protocol": described.protocol,
+            "coordinator": described.coordinator,
+            "epoch": described.epoch,
+            "assignment_epoch": described.assignment_epoch,
+            "lag": lag,
+            "lag_seconds": lag_seconds,
+            "members": [
+                {
+                    "member_id": member.member_id,
+                    "group_instance_id": member.group_instance_id,
+                    "client_id": member.client_id,
+                    "host": member.client_host,
+                    "protocol": member.protocol,
+                    "epoch": member.epoch,
+                    "subscription": list(member.subscription),
+                    "assignment": member.assignment,
+                    "target": member.assignment if member.target is None else member.target,
+                }
+                for member in described.members
+            ],
+            "partitions": partitions,
+        }
+    )
 
 
 @commands.command("reset")
@@ -137,7 +230,7 @@ def reset(
       headrace group reset readers --topic events --to 2h --dry-run
       headrace group reset readers --topic events:0 --to 1500
     """
-    start = parse_start(to, int(time.time() * 1000))
+    start = parse_start(to, _now_ms())
     with open_cluster(bootstrap_servers, data) as cluster:
         _refuse_active(cluster, group_id)
         before = committed(cluster, group_id)
@@ -177,7 +270,7 @@ def delete(
       headrace group delete readers
     """
     with open_cluster(bootstrap_servers, data) as cluster:
-        admin.delete_group(cluster, group_id)
+        group_admin.delete_group(cluster, group_id)
     if as_json:
         print_json({"deleted": group_id})
     else:
@@ -186,9 +279,9 @@ def delete(
 
 def _refuse_active(cluster: Cluster, group_id: str) -> None:
     """A group that does not exist yet is fine: offsets may be set before its first member."""
-    if all(each.group_id != group_id for each in admin.list_groups(cluster)):
+    if all(each.group_id != group_id for each in group_admin.list_groups(cluster)):
         return
-    described = admin.describe_group(cluster, group_id)
+    described = group_admin.describe_group(cluster, group_id)
     if described.state not in _INACTIVE:
         raise ClientError(
             f"group {group_id} is {described.state} with {len(described.members)} member(s): "
@@ -196,26 +289,25 @@ def _refuse_active(cluster: Cluster, group_id: str) -> None:
         )
 
 
-def _partitions(cluster: Cluster, described: admin.GroupDescription) -> list[dict[str, Any]]:
+def _partitions(cluster: Cluster, described: group_admin.GroupDescription) -> list[dict[str, Any]]:
     offsets = committed(cluster, described.group_id)
-    owners: dict[TopicPartition, admin.GroupMemberDescription] = {}
+    owners: dict[TopicPartition, group_admin.GroupMemberDescription] = {}
     for member in described.members:
         for topic, indexes in member.assignment.items():
             owners.update(dict.fromkeys(((topic, index) for index in indexes), member))
     wanted = sorted({*offsets, *owners})
-    ends = _ends(cluster, wanted)
+    found = lags(cluster, {where: offsets.get(where) for where in wanted}, _now_ms())
     rows: list[dict[str, Any]] = []
     for where in wanted:
         owner = owners.get(where)
-        offset, end = offsets.get(where), ends.get(where)
-        lag = None if offset is None or end is None else max(0, end - offset)
         rows.append(
             {
                 "topic": where[0],
                 "partition": where[1],
-                "committed": offset,
-                "end": end,
-                "lag": lag,
+                "committed": offsets.get(where),
+                "end": found[where].end,
+                "lag": found[where].records,
+                "lag_seconds": found[where].seconds,
                 "member": None if owner is None else owner.member_id,
                 "host": None if owner is None else owner.client_host,
             }
@@ -223,16 +315,8 @@ def _partitions(cluster: Cluster, described: admin.GroupDescription) -> list[dic
     return rows
 
 
-def _ends(cluster: Cluster, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ends of the partitions that exist and are whole: offsets may outlive their topic."""
-    names = sorted({topic for topic, _ in wanted})
-    cluster.refresh(names)
-    alive = [
-        (topic, index)
-        for topic, index in wanted
-        if topic in cluster.topics and index in cluster.topics[topic].available
-    ]
-    return list_readable_offsets(cluster, alive, LATEST_TIMESTAMP)[0] if alive else {}
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _targets(cluster: Cluster, wanted: list[str]) -> list[TopicPartition]:

@@ -1,17 +1,14 @@
-"""Topics, configs and groups: what people ask a cluster to change or to tell.
+"""Topics and configs: what people ask a cluster to change or to tell.
 
-Owns: one function an operation, each a request to any broker (the groups' to their
-coordinator) and values instead of wire messages. Must not know: how answers are shown.
+Owns: one function an operation, each a request to any broker, and values instead of wire
+messages. Must not know: how answers are shown, groups (`group_admin`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headrace.client.assignment import PROTOCOL_TYPE, Assignment, decode_assignment
 from headrace.client.cluster import Cluster
 from headrace.client.errors import raise_for
-from headrace.client.offsets import coordinator_of
-from headrace.client.retry import Deadline
 from headrace.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -23,7 +20,6 @@ from headrace.wire.kafka.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headrace.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from headrace.wire.kafka.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -34,17 +30,12 @@ from headrace.wire.kafka.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from headrace.wire.kafka.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
 from headrace.wire.kafka.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from headrace.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -68,33 +59,6 @@ class ConfigEntry:
     is_default: bool
     read_only: bool
     documentation: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupListing:
-    group_id: str
-    protocol_type: str
-    state: str
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMemberDescription:
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    assignment: Assignment
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
-    group_id: str
-    state: str
-    protocol_type: str
-    protocol: str
-    coordinator: str
-    members: tuple[GroupMemberDescription, ...]
 
 
 def create_topic(
@@ -181,64 +145,3 @@ def describe_configs(cluster: Cluster, resource_type: int, name: str) -> list[Co
             for config in result.configs
         ]
     return sorted(entries, key=lambda entry: entry.name)
-
-
-def list_groups(cluster: Cluster) -> list[GroupListing]:
-    """The groups of all coordinators: each broker tells of its own."""
-
-    def ask(_: Deadline) -> list[GroupListing]:
-        cluster.refresh([])
-        found: dict[str, GroupListing] = {}
-        for node_id in list(cluster.brokers):
-            response = cluster.connection_to_node(node_id).call(
-                ListGroupsRequest(), ListGroupsResponse
-            )
-            raise_for(response.error_code, f"groups of broker {node_id}")
-            for group in response.groups:
-                found[group.group_id] = GroupListing(
-                    group.group_id, group.protocol_type, group.group_state, group.group_type
-                )
-        return [found[group_id] for group_id in sorted(found)]
-
-    return cluster.retry(ask)
-
-
-def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
-    doing = f"describe group {group_id}"
-
-    def ask(_: Deadline) -> GroupDescription:
-        connection = coordinator_of(cluster, group_id)
-        request = DescribeGroupsRequest(groups=[group_id])
-        (group,) = connection.call(request, DescribeGroupsResponse).groups
-        raise_for(group.error_code, doing, group.error_message)
-        is_consumer = group.protocol_type == PROTOCOL_TYPE
-        members = tuple(
-            GroupMemberDescription(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                decode_assignment(member.member_assignment) if is_consumer else {},
-            )
-            for member in group.members
-        )
-        return GroupDescription(
-            group.group_id,
-            group.group_state,
-            group.protocol_type,
-            group.protocol_data,
-            connection.address,
-            members,
-        )
-
-    return cluster.retry(ask)
-
-
-def delete_group(cluster: Cluster, group_id: str) -> None:
-    def ask(_: Deadline) -> None:
-        request = DeleteGroupsRequest(groups_names=[group_id])
-        response = coordinator_of(cluster, group_id).call(request, DeleteGroupsResponse)
-        for result in response.results:
-            raise_for(result.error_code, f"delete group {group_id}")
-
-    cluster.retry(ask)

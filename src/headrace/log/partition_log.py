@@ -219,6 +219,15 @@ class PartitionLog(LogWriter):
             return timestamps.find_largest(self.segments)
         return timestamps.find_largest_below(self.segments, end_offset)
 
+    def time_near(self, offset: int) -> int:
+        """The time of about this offset, from the time index alone: no batch is read.
+
+        -1 where records carry none. Exact enough for an age; `offset_for_timestamp` is exact."""
+        slot = max(bisect_right(self.bases, offset) - 1, 0)
+        segment = self.segments[slot]
+        found = segment.time_index.near(offset)
+        return segment.largest_timestamp()[0] if found is None else found
+
     # -- trimming ----------------------------------------------------------------------------
 
     def delete_records(self, before_offset: int) -> int:

@@ -20,6 +20,9 @@ from headrace.runtime.buffers import BufferPool
 from headrace.runtime.http import Page
 from headrace.runtime.tcp import TcpServer
 
+LAG_SERIES_MAX = 10_000
+"""Groups times partitions that are told of: a page must stay readable."""
+
 Rows = Iterable[tuple[str, str, float]]
 
 
@@ -260,6 +263,22 @@ class MetricsPage:
         yield GaugeMetricFamily(
             "headrace_group_offsets", "Committed offsets of all groups.", value=counts.offsets
         )
+        labels = ["group", "topic", "partition"]
+        records = GaugeMetricFamily(
+            "headrace_group_lag_records", "Records a group has not read yet.", labels=labels
+        )
+        seconds = GaugeMetricFamily(
+            "headrace_group_lag_seconds",
+            "Age of the oldest record that a group has not read.",
+            labels=labels,
+        )
+        now_ms = broker.clock.now_ms()
+        for lag in broker.groups.lags(broker.partitions.find, now_ms, LAG_SERIES_MAX):
+            values = [lag.group_id, lag.topic, str(lag.partition)]
+            records.add_metric(values, lag.records)
+            seconds.add_metric(values, lag.seconds)
+        yield records
+        yield seconds
 
     def _transactions(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

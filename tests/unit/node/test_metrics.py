@@ -14,6 +14,12 @@ from headrace.runtime.buffers import BufferPool
 from headrace.runtime.tcp import TcpCounters
 from headrace.testing.broker import SimulatedBroker
 from headrace.testing.disk import Fault
+from headrace.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
+from headrace.wire.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 
 @dataclass
@@ -153,3 +159,23 @@ def test_transactions_are_counted() -> None:
     assert found["headrace_transactions_timed_out_total", ()] == 1
     assert found["headrace_transactions_ended_total", ("aborted",)] == 1
     assert found["headrace_open_transactions", ()] == 0
+
+
+def test_groups_are_told_with_their_lag() -> None:
+    broker, client = dialogue("t", 2)
+    now_ms = broker.broker.clock.now_ms()
+    client.produce("t", 0, batch("a", "b", "c", timestamp_ms=now_ms - 60_000))
+    client.produce("t", 1, batch("a", timestamp_ms=now_ms))
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"]), 4)
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in (0, 1)
+    ]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
+    committed = client.ask(OffsetCommitRequest(group_id="readers", topics=topics), 9)
+    assert [part.error_code for part in committed.topics[0].partitions] == [0, 0]
+    found = samples(page_of(broker))
+    assert found["headrace_groups", ("empty",)] == 1
+    assert found["headrace_group_lag_records", ("readers", "0", "t")] == 2
+    assert found["headrace_group_lag_seconds", ("readers", "0", "t")] == pytest.approx(60, abs=1)
+    assert found["headrace_group_lag_records", ("readers", "1", "t")] == 0
+    assert found["headrace_group_lag_seconds", ("readers", "1", "t")] == 0

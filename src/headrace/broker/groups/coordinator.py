@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from headrace.base.clock import Clock, Timer, Timers
+from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.broker.groups import joining, session
@@ -31,6 +32,7 @@ from headrace.broker.groups.member import (
 from headrace.broker.groups.settings import Config, GroupSettings
 from headrace.broker.groups.shards import Shards
 from headrace.broker.groups.store import OffsetsLog
+from headrace.broker.partition import Partition
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 
@@ -40,6 +42,19 @@ class GroupCounts:
     by_state: dict[str, int]
     members: int
     offsets: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    group_id: str
+    topic: str
+    partition: int
+    records: int
+    seconds: float
+    """The age of the oldest record that the group has not read."""
+
+
+FindPartition = Callable[[str, int], Partition | None]
 
 
 class GroupCoordinator:
@@ -209,6 +224,23 @@ class GroupCoordinator:
             members += len(hosted.group.members)
             offsets += len(hosted.offsets)
         return GroupCounts(dict(by_state), members, offsets)
+
+    def lags(self, partition_of: FindPartition, now_ms: int, limit: int) -> list[GroupLag]:
+        """How far groups are behind in partitions whose log is here; for metrics."""
+        found: list[GroupLag] = []
+        for hosted in self._shards.hosted():
+            for (topic, index), committed in hosted.offsets:
+                partition = partition_of(topic, index)
+                if partition is None or len(found) >= limit:
+                    continue
+                records = max(partition.high_watermark - committed.offset, 0)
+                try:
+                    since_ms = partition.log.time_near(committed.offset) if records else now_ms
+                except StorageError:
+                    continue  # whoever reads there is told; this only counts
+                seconds = max(now_ms - since_ms, 0) / 1000 if since_ms >= 0 else 0.0
+                found.append(GroupLag(hosted.group.group_id, topic, index, records, seconds))
+        return found
 
     def on_topics_changed(self, names: Iterable[str]) -> None:
         """Topics came, went or have more partitions: consumer groups that read them look again."""

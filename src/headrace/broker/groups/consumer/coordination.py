@@ -55,7 +55,8 @@ from headrace.cluster.image import INTERNAL_TOPICS, RESOURCE_GROUP, ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.coordinator_records import GroupMetadataKey
 
-RESOLVE_STEP_NAMES_MAX = 1_000
+RESOLVE_STEP_COST_MAX = 100_000
+"""Characters times states of a pattern: what is looked at before others have their turn."""
 RETRY_MS = 1_000
 """A member that could not be removed because the log refused is looked at again after this."""
 
@@ -122,14 +123,14 @@ class ConsumerGroups:
         find = self._shards.find_or_create if is_joining else self._shards.find
         hosted = find(group_id)
         if isinstance(hosted, ErrorCode):
-            return _refuse(_not_here(group_id, hosted))
+            return _refuse(_rejoin(_not_here(group_id, hosted)))
         world, now = self.world(group_id), self._shards.now()
         try:
             group, before = self._consumer_group(hosted, world, now, is_joining=is_joining)
             decision = heartbeat(group, question, world, now, resolution)
         except Refused as refused:
             self._shards.forget_if_unused(hosted)
-            return _refuse(refused)
+            return _refuse(refused if is_joining else _rejoin(refused))
         member_id = decision.answer.member_id
         assert member_id is not None
 
@@ -412,12 +413,19 @@ class ConsumerGroups:
         found: dict[str, set[str]] = {pattern.pattern: set() for pattern in patterns}
         resolved: Promise[Resolution] = Promise()
 
+        size = sum(pattern.size for pattern in patterns)
+
         def step(start: int) -> None:
-            end = start + RESOLVE_STEP_NAMES_MAX
-            for pattern in patterns:
-                found[pattern.pattern].update(filter(pattern.matches, names[start:end]))
-            if end < len(names):
-                self._shards.call_soon(lambda: step(end))
+            index, cost = start, 0
+            while index < len(names) and cost < RESOLVE_STEP_COST_MAX:
+                name = names[index]
+                for pattern in patterns:
+                    if pattern.matches(name):
+                        found[pattern.pattern].add(name)
+                cost += size * len(name)
+                index += 1
+            if index < len(names):
+                self._shards.call_soon(lambda: step(index))
             else:
                 resolved.resolve({regex: frozenset(topics) for regex, topics in found.items()})
 
@@ -496,6 +504,15 @@ def _told(error: ErrorCode, answer: HeartbeatAnswer) -> HeartbeatAnswer:
 
 def _refuse(refused: Refused) -> Promise[HeartbeatAnswer]:
     return Promise.resolved(HeartbeatAnswer(refused.error, refused.message))
+
+
+def _rejoin(refused: Refused) -> Refused:
+    """A member whose group is gone is told that it is not in it: then it joins anew.
+
+    Kafka says GROUP_ID_NOT_FOUND, at which consumers give up."""
+    if refused.error is ErrorCode.GROUP_ID_NOT_FOUND:
+        return Refused(ErrorCode.UNKNOWN_MEMBER_ID, refused.message)
+    return refused
 
 
 def _not_here(group_id: str, error: ErrorCode) -> Refused:

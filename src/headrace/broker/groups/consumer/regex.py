@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 PATTERN_CHARS_MAX = 4_096
-PROGRAM_MAX = 4_000
+PROGRAM_MAX = 1_000
 NESTING_MAX = 100
 REPEAT_MAX = 1_000
-REMEMBERED_STEPS_MAX = 4_096
+REMEMBERED_STATES_MAX = 50_000
+"""Over all remembered steps of one pattern: what they hold in memory."""
 
 _ALL = (1 << 128) - 1
 
@@ -464,7 +465,7 @@ _States = frozenset[int]
 class TopicPattern:
     """A pattern that topic names are matched against."""
 
-    __slots__ = ("_program", "_steps", "pattern")
+    __slots__ = ("_program", "_remembered", "_steps", "pattern", "size")
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > PATTERN_CHARS_MAX:
@@ -474,7 +475,10 @@ class TopicPattern:
         node.emit(program)
         program.append((_MATCH, 0, 0))
         self.pattern = pattern
+        self.size = len(program)
+        """States: a name takes at most its length times this many steps."""
         self._program = program
+        self._remembered = 0
         self._steps: dict[tuple[_States, int, str], tuple[_States, int]] = {}
 
     def matches(self, name: str) -> bool:
@@ -486,15 +490,20 @@ class TopicPattern:
             reached = self._steps.get(step)
             if reached is None:
                 reached = self._step(*step)
-                if len(self._steps) >= REMEMBERED_STEPS_MAX:
-                    self._steps.clear()
-                self._steps[step] = reached
+                self._remember(step, reached)
             states, before = reached
             if not states:
                 return False
         return any(
             self._program[index][0] == _MATCH for index in self._closure(states, before, None)
         )
+
+    def _remember(self, step: tuple[_States, int, str], reached: tuple[_States, int]) -> None:
+        self._remembered += len(step[0]) + len(reached[0])
+        if self._remembered > REMEMBERED_STATES_MAX:
+            self._steps.clear()
+            self._remembered = 0
+        self._steps[step] = reached
 
     def _step(self, states: _States, before: int, character: str) -> tuple[_States, int]:
         code = ord(character)

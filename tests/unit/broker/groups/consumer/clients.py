@@ -234,9 +234,9 @@ class ClassicConsumer:
             return
         if self.joined is not None:
             self.sync()
-        elif not self.member_id or self.generation_id < 0:
-            self.join()
-        elif self.heartbeat() is not ErrorCode.NONE:
+            return
+        is_member = bool(self.member_id) and self.generation_id >= 0
+        if not is_member or self.heartbeat() is not ErrorCode.NONE:
             self.join()
 
     @property

@@ -38,6 +38,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             for name in CLASSIC
         }
         self.group_epoch = 0
+        self.expired: set[str] = set()
 
     def _consumer(self, name: str) -> Consumer:
         self.incarnation += 1
@@ -132,6 +133,13 @@ class ConsumerGroups(RuleBasedStateMachine):
     @rule(delta_ms=st.sampled_from([0, 1, 3_000, 11_000, 46_000, 61_000]))
     def pass_time(self, delta_ms: int) -> None:
         self.stage.pass_ms(delta_ms)
+        self._note_expired()
+
+    def _note_expired(self) -> None:
+        """Who was silent for too long is gone, and does not know it yet."""
+        group = self.stage.coordinator.group("g")
+        members = group.members if isinstance(group, ConsumerGroup) else {}
+        self.expired |= {each.member_id for each in self.consumers.values()} - members.keys()
 
     @rule(name=st.sampled_from(("t", "u", "later")))
     def grow(self, name: str) -> None:
@@ -229,19 +237,19 @@ class ConsumerGroups(RuleBasedStateMachine):
     @invariant()
     def clients_own_what_the_coordinator_says(self) -> None:
         group = self.stage.coordinator.group("g")
-        if not isinstance(group, ConsumerGroup):
-            return
+        members = group.members if isinstance(group, ConsumerGroup) else {}
         for consumer in self.consumers.values():
-            member = group.members.get(consumer.member_id)
-            if member is None or consumer.epoch == 0 or member.member_epoch < 0:
-                continue  # it is fenced, and will learn that
-            if member.member_epoch not in (consumer.epoch,) and (
-                member.previous_member_epoch != consumer.epoch
-            ):
+            member = members.get(consumer.member_id)
+            if member is not None:
+                self.expired.discard(consumer.member_id)
+            if consumer.epoch == 0 or consumer.member_id in self.expired:
                 continue
+            assert member is not None, "a member that was told of its place has lost it"
+            assert member.member_epoch >= consumer.epoch, "a member's epoch went back"
             known = member.assigned.keys() | member.pending_revocation.keys()
             gone = {part for part in consumer.owned if part[0] not in self.stage.image.topics_by_id}
-            assert consumer.owned - gone <= known, "a client owns what is not its own"
+            if consumer.epoch in (member.member_epoch, member.previous_member_epoch):
+                assert consumer.owned - gone <= known, "a client owns what is not its own"
 
     def teardown(self) -> None:
         """With the log well and everybody alive, the group comes to rest; silent, it empties."""
@@ -252,6 +260,13 @@ class ConsumerGroups(RuleBasedStateMachine):
             consumer.topics, consumer.regex = frozenset(("t", "u")), ""
             consumer.assignor = "uniform"
             consumer.is_in_doubt = True
+        self._comes_to_rest()
+        self.grow("t")
+        self._comes_to_rest()
+        self.stage.pass_ms(10 * 60_000)
+        assert self.stage.state() in ("Empty", "GROUP_ID_NOT_FOUND")
+
+    def _comes_to_rest(self) -> None:
         settle(self.stage, *self.consumers.values(), rounds=10)
         group = self.stage.coordinator.group("g")
         assert isinstance(group, ConsumerGroup), self._last_words()
@@ -265,8 +280,6 @@ class ConsumerGroups(RuleBasedStateMachine):
         assert max(sizes) - min(sizes) <= 1
         for consumer in self.consumers.values():
             assert consumer.owned == group.target[consumer.member_id]
-        self.stage.pass_ms(10 * 60_000)
-        assert self.stage.state() in ("Empty", "GROUP_ID_NOT_FOUND")
 
     def _last_words(self) -> str:
         answers = [consumer.heartbeat() for consumer in self.consumers.values()]
