@@ -356,6 +356,11 @@ _COMPACTION = (
          _ONE_UP, _CLUSTER),
 )
 
+_QUOTAS = (
+    _key("quota.window.num", _I, 11, _LOW, "Samples that a client's rate is made of.", _ONE_UP),
+    _key("quota.window.size.seconds", _I, 1, _LOW, "Time that each of them covers.", _ONE_UP),
+)
+
 _SNAPSHOTS = _awaiting("a choice of segments in the metadata log",
     _key("metadata.log.segment.bytes", _I, 2**30, _HIGH, "Segment size of the metadata log.",
          Range(8_388_608)),
@@ -404,8 +409,6 @@ _IDLE = (
     _idle("replica.socket.receive.buffer.bytes", _I, 65_536),
     _idle("socket.connection.setup.timeout.ms", _L, 10_000),
     _idle("socket.connection.setup.timeout.max.ms", _L, 30_000),
-    _idle("quota.window.num", _I, 11, _ONE_UP),
-    _idle("quota.window.size.seconds", _I, 1, _ONE_UP),
     _idle("replication.quota.window.num", _I, 11, _ONE_UP),
     _idle("replication.quota.window.size.seconds", _I, 1, _ONE_UP),
     _idle("metric.reporters", _LIST, (), None, _CLUSTER),
@@ -442,6 +445,7 @@ BROKER_CONFIG = ConfigDef(
         *_TRANSACTIONS,
         *_TWO_PHASE_COMMIT,
         *_COMPACTION,
+        *_QUOTAS,
         *_SNAPSHOTS,
         *_TIERED,
         *_SECURITY,

@@ -29,6 +29,7 @@ from headrace.broker.offsets_log import PartitionOffsetsLog
 from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.quotas import ClientQuotas
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
 from headrace.broker.transactions.coordinator import TransactionCoordinator
@@ -39,7 +40,11 @@ from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterImage
 from headrace.quorum.peers import Peers
-from headrace.wire.kafka.messages.metadata_records import RemoveTopicRecord, TopicRecord
+from headrace.wire.kafka.messages.metadata_records import (
+    ClientQuotaRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 
 class ControllerClient(Protocol):
@@ -145,6 +150,8 @@ class Broker:
             OFFSETS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
         }
+        self.quotas = ClientQuotas(config)
+        self.quotas.set(image.quotas)
         self.verifier: Verifier = ClusterVerifier(self, peers)
         self._advertised = advertised
         self._take_settings()
@@ -196,6 +203,8 @@ class Broker:
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
+        if any(isinstance(record, ClientQuotaRecord) for record in records):
+            self.quotas.set(self.image.quotas)
         if self._waiting_for_image:
             self._wake_waiting()
 
@@ -213,6 +222,7 @@ class Broker:
         """The image is another object, loaded from a snapshot; all of it is told next."""
         self._topics_before = set(self.image.topics_by_id)
         self.image = image
+        self.quotas.set(image.quotas)
 
     def when_image(
         self, is_reached: Callable[[ClusterImage], bool], timeout_ms: int

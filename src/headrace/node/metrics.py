@@ -161,6 +161,8 @@ class MetricsPage:
         return (
             ("storage_errors", "Disk operations that failed.", errors),
             ("heartbeats_refused", "Heartbeats without a good answer.", refused),
+            ("throttled_requests", "Requests above a quota.", broker.quotas.throttled_count),
+            ("throttled_ms", "Time they were told to wait.", broker.quotas.throttled_ms),
             ("controller_retries", "Requests to it asked again.", self._node.channel.retry_count),
         )
 
