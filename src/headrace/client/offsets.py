@@ -64,10 +64,19 @@ NOBODY = Membership()
 
 
 def list_offsets(
-    cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    *,
+    isolation_level: int = 0,
 ) -> dict[TopicPartition, int]:
-    """The first offset at or after `timestamp`; -1 where there is none."""
-    found, damaged = _list_offsets(cluster, partitions, timestamp, tolerated=())
+    """The first offset at or after `timestamp`; -1 where there is none.
+
+    With READ_COMMITTED the latest is the last stable one.
+    """
+    found, damaged = _list_offsets(
+        cluster, partitions, timestamp, tolerated=(), isolation_level=isolation_level
+    )
     assert not damaged
     return found
 
@@ -85,6 +94,7 @@ def _list_offsets(
     timestamp: int,
     *,
     tolerated: Container[int],
+    isolation_level: int = 0,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ServerError]]:
     wanted = list(partitions)
 
@@ -97,7 +107,8 @@ def _list_offsets(
         failed: dict[TopicPartition, ServerError] = {}
         for leader, targets in by_leader.items():
             connection = cluster.connection_to_node(leader)
-            for where, answer in _list_from(cluster, connection, targets, timestamp).items():
+            answers = _list_from(cluster, connection, targets, timestamp, isolation_level)
+            for where, answer in answers.items():
                 if isinstance(answer, int):
                     found[where] = answer
                 elif answer.code in tolerated:
@@ -110,7 +121,11 @@ def _list_offsets(
 
 
 def _list_from(
-    cluster: Cluster, connection: Connection, targets: list[TopicPartition], timestamp: int
+    cluster: Cluster,
+    connection: Connection,
+    targets: list[TopicPartition],
+    timestamp: int,
+    isolation_level: int,
 ) -> dict[TopicPartition, int | ServerError]:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for topic, partition in targets:
@@ -119,7 +134,7 @@ def _list_from(
         )
     request = ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=isolation_level,
         topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in by_topic.items()],
         timeout_ms=cluster.request_timeout_ms,
     )

@@ -228,20 +228,32 @@ class MetricsPage:
         )
 
     def _partitions(self, broker: Broker) -> Iterator[Any]:
-        from prometheus_client.core import GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         labels = ["topic", "partition"]
         end = GaugeMetricFamily("headrace_log_end_offset", "Next offset.", labels=labels)
         start = GaugeMetricFamily("headrace_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("headrace_log_size_bytes", "Bytes on disk.", labels=labels)
+        received = CounterMetricFamily(
+            "headrace_partition_received_bytes", "Written by clients.", labels=labels
+        )
+        sent = CounterMetricFamily(
+            "headrace_partition_sent_bytes", "Read by clients.", labels=labels
+        )
         for partition in broker.partitions.in_use():  # ten thousand unused ones say nothing
             values = [partition.topic, str(partition.index)]
             end.add_metric(values, partition.high_watermark)
             start.add_metric(values, partition.log.log_start_offset)
             size.add_metric(values, partition.log.size_bytes)
+            if partition.received_bytes:
+                received.add_metric(values, partition.received_bytes)
+            if partition.sent_bytes:
+                sent.add_metric(values, partition.sent_bytes)
         yield end
         yield start
         yield size
+        yield received
+        yield sent
         yield GaugeMetricFamily(
             "headrace_offline_partitions",
             "Partitions out of service.",

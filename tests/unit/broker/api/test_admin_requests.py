@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from tests.unit.broker.api.admin_broker import AdminBroker, versions_of
 
 from headrace.wire.kafka.message import Field, Message
+from headrace.wire.kafka.messages.alter_client_quotas import AlterClientQuotasRequest
 from headrace.wire.kafka.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.kafka.messages.api_versions import ApiVersionsRequest
 from headrace.wire.kafka.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.kafka.messages.create_topics import CreateTopicsRequest
 from headrace.wire.kafka.messages.delete_topics import DeleteTopicsRequest
+from headrace.wire.kafka.messages.describe_client_quotas import DescribeClientQuotasRequest
 from headrace.wire.kafka.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.kafka.messages.describe_configs import DescribeConfigsRequest
 from headrace.wire.kafka.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -32,6 +34,8 @@ REQUESTS = (
     DescribeConfigsRequest,
     AlterConfigsRequest,
     IncrementalAlterConfigsRequest,
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
 )
