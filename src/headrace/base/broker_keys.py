@@ -361,6 +361,10 @@ _QUOTAS = (
     _key("quota.window.size.seconds", _I, 1, _LOW, "Time that each of them covers.", _ONE_UP),
 )
 
+_TELEMETRY = (
+    _key("telemetry.max.bytes", _I, 1_048_576, _LOW, "Most that a client may push.", _ONE_UP),
+)
+
 _SNAPSHOTS = _awaiting("a choice of segments in the metadata log",
     _key("metadata.log.segment.bytes", _I, 2**30, _HIGH, "Segment size of the metadata log.",
          Range(8_388_608)),
@@ -415,7 +419,6 @@ _IDLE = (
     _idle("metrics.num.samples", _I, 2, _ONE_UP),
     _idle("metrics.recording.level", _S, "INFO"),
     _idle("metrics.sample.window.ms", _L, 30_000, _ONE_UP),
-    _idle("telemetry.max.bytes", _I, 1_048_576, _ONE_UP),
     _idle("socket.listen.backlog.size", _I, 50, _ONE_UP),
     _idle("max.connections.per.ip", _I, INT_MAX, _ZERO_UP, _CLUSTER),
     _idle("max.connections.per.ip.overrides", _S, "", None, _CLUSTER),
@@ -446,6 +449,7 @@ BROKER_CONFIG = ConfigDef(
         *_TWO_PHASE_COMMIT,
         *_COMPACTION,
         *_QUOTAS,
+        *_TELEMETRY,
         *_SNAPSHOTS,
         *_TIERED,
         *_SECURITY,

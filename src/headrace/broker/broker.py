@@ -32,6 +32,7 @@ from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import ClientQuotas
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
+from headrace.broker.telemetry import ClientTelemetry
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.peers import ClusterPeers, ClusterVerifier
 from headrace.broker.transactions.store import PartitionStateLog
@@ -150,6 +151,7 @@ class Broker:
             OFFSETS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
         }
+        self.telemetry = ClientTelemetry(int(config["telemetry.max.bytes"]))
         self.quotas = ClientQuotas(config)
         self.quotas.set(image.quotas)
         self.verifier: Verifier = ClusterVerifier(self, peers)

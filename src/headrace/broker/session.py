@@ -57,6 +57,7 @@ class KafkaSession(OrderedAnswers):
         "_produces",
         "_shape_ends_at",
         "_shapes",
+        "_software",
         "_throttling",
     )
 
@@ -69,6 +70,7 @@ class KafkaSession(OrderedAnswers):
         self._shape_ends_at = 0
         self._now_ms = 0
         self._fetches: set[Fetch] = set()
+        self._software = ("", "")
         self._is_limited = False
         self._limited_since_ms = 0
         self._throttling: Throttling | None = None
@@ -251,7 +253,11 @@ class KafkaSession(OrderedAnswers):
             header.client_id,
             self._transport.peer,
             self._listener_name,
+            software_name=self._software[0],
+            software_version=self._software[1],
         )
+        if header.api_key == _API_VERSIONS:
+            self._software = (request.client_software_name, request.client_software_version)
         slot = Slot()
         self._slots.append(slot)
         result = target.handle(self._broker, request, context)

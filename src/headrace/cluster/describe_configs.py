@@ -13,6 +13,7 @@ from headrace.base.broker_config import BrokerConfig
 from headrace.cluster.config_view import (
     ConfigEntry,
     broker_config_entries,
+    client_metrics_entries,
     default_broker_entries,
     topic_config_entries,
 )
@@ -81,7 +82,10 @@ def _entries(
             return _topic_entries(node, name)
         case value if value == RESOURCE_BROKER:
             return _broker_entries(node, name)
-        case value if value in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS) and name:
+        case value if value == RESOURCE_CLIENT_METRICS and name:
+            values = node.image.configs.get((RESOURCE_CLIENT_METRICS, name))
+            return [] if values is None else client_metrics_entries(values)
+        case value if value == RESOURCE_GROUP and name:
             return []
     return Refusal(
         ErrorCode.INVALID_REQUEST,

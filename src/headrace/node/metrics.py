@@ -111,6 +111,7 @@ class MetricsPage:
             yield from self._transactions(broker)
             yield from self._replication(broker)
             yield from self._cleaner(broker)
+            yield from self._telemetry(broker)
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily
@@ -329,6 +330,28 @@ class MetricsPage:
                 ("isr_expands", "Replicas proposed to join.", replication.isr_expands),
                 ("replica_fetched_bytes", "Bytes followed.", replication.bytes_fetched),
                 ("replica_fetch_failures", "Fetches that failed.", replication.fetch_failures),
+            )
+        )
+
+    def _telemetry(self, broker: Broker) -> Iterator[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        telemetry = broker.telemetry
+        pushed = GaugeMetricFamily(
+            "headrace_client_metric",
+            "What clients told of themselves (KIP-714), the newest of each.",
+            labels=["client_id", "software", "metric"],
+        )
+        for client_id, software, name, value in telemetry.rows(broker.clock.monotonic_ms()):
+            pushed.add_metric([client_id, software, name], value)
+        yield pushed
+        yield from _gauges(
+            (("telemetry_clients", "Clients with a subscription.", telemetry.client_count),)
+        )
+        yield from _counters(
+            (
+                ("telemetry_pushes", "Pushes taken.", telemetry.pushes),
+                ("telemetry_refused", "Pushes refused.", telemetry.refused),
             )
         )
 

@@ -75,6 +75,8 @@ def values(field: Field, version: int) -> st.SearchStrategy[Any]:
         one = st.booleans()
     elif field.type == "string":
         one = STRINGS
+    elif field.type == "float64":
+        one = st.floats()
     else:
         assert field.type == "uuid", field.type
         one = st.sampled_from((bytes(16), b"u" * 16, bytes(15) + b"\1"))
