@@ -9,7 +9,7 @@ come back as records.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock, Timers
@@ -19,7 +19,6 @@ from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.broker.api.k01_fetch import Fetch
-from headrace.broker.cleaner import LogCleaner
 from headrace.broker.context import ANONYMOUS
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
@@ -46,6 +45,9 @@ from headrace.wire.kafka.messages.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+
+if TYPE_CHECKING:
+    from headrace.broker.cleaner import LogCleaner
 
 
 class ControllerClient(Protocol):
