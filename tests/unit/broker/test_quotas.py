@@ -87,6 +87,16 @@ def test_a_users_quota_is_shared_by_its_clients() -> None:
     assert quotas.of("v", "b").on_produced(900, 0) == 0
 
 
+def test_time_of_requests_is_a_share_of_one_thread() -> None:
+    quotas = ClientQuotas(BrokerConfig.of({}))
+    quotas.set({entity(client_id="c"): {"request_percentage": 5.0}})
+    limits = quotas.of("u", "c")
+    assert limits.times_requests
+    assert limits.on_requested(400, 0) == 0, "of ten seconds 0.4 are four percent"
+    assert limits.on_requested(400, 0) == 1000, "never longer than one sample"
+    assert not quotas.of("u", "d").times_requests
+
+
 def op(key: str, value: float | None) -> OpData:
     return OpData(key=key, value=value or 0.0, remove=value is None)
 
