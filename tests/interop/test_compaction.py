@@ -95,12 +95,14 @@ def folder(broker: LocalBroker, name: str = f"{TOPIC}-0") -> Path:
     return next(broker.data.rglob(name))
 
 
-def last_values(broker: LocalBroker, isolation: str) -> tuple[dict[bytes, bytes], int]:
+def last_values(
+    broker: LocalBroker, isolation: str, topic: str = TOPIC
+) -> tuple[dict[bytes, bytes], int]:
     """The map that a reader of everything ends with, and how many records it read."""
     reader = consumer_of(
         broker.bootstrap_servers, "r", isolation_level=isolation, enable_partition_eof=True
     )
-    reader.assign([TopicPartition(TOPIC, 0, 0)])
+    reader.assign([TopicPartition(topic, 0, 0)])
     values: dict[bytes, bytes] = {}
     count, offset = 0, -1
     deadline_s = time.monotonic() + TIMEOUT_S
@@ -251,3 +253,31 @@ def test_transactions_go_on_behind_a_cleaning(
     except KafkaException as error:
         pytest.fail(str(error))
     assert last_values(broker, "read_committed")[0][b"user-1"] == b"again"
+
+
+def is_cleaning(broker: LocalBroker) -> bool:
+    told = broker.metrics()
+    return told.get("headrace_cleaner_busy", 0) + told.get("headrace_cleanings_total", 0) > 0
+
+
+@pytest.mark.long
+def test_kills_while_logs_are_cleaned_lose_nothing() -> None:
+    """kill -9 of the broker, again and again, with cleanings under way all the time."""
+    settings = {"log.cleaner.backoff.ms": "1", "log.segment.delete.delay.ms": "100"}
+    rng, topic = random.Random(3), "killed"
+    values: dict[bytes, bytes] = {}
+    with LocalBroker(settings=settings) as broker:
+        create_topic(broker.bootstrap_servers, topic, config=CONFIG)
+        for _ in range(8):
+            producer = producer_of(broker.bootstrap_servers, enable_idempotence=True)
+            for _ in range(3):
+                records = [(b"k%d" % rng.randrange(30), rng.randbytes(1000)) for _ in range(1500)]
+                produce(producer, topic, records)
+                values.update(records)
+            until(lambda: is_cleaning(broker))
+            time.sleep(rng.random() * 1.5)  # anywhere in a cleaning: what is tested is any moment
+            broker.kill()
+            broker.start()
+        assert last_values(broker, "read_uncommitted", topic)[0] == values
+        left = [path.name for path in folder(broker, f"{topic}-0").iterdir()]
+        assert not [name for name in left if name.endswith(".swap")]
