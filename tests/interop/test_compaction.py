@@ -1,5 +1,6 @@
 """A compacted topic as clients see it after cleanings by the broker's child process."""
 
+import json
 import os
 import random
 import signal
@@ -18,7 +19,7 @@ from tests.interop.confluent import (
     producer_of,
 )
 from tests.interop.java_tools import JavaTools
-from tests.interop.nodes import until
+from tests.interop.nodes import run_headrace, until
 
 from headrace.testing.cluster import LocalBroker
 
@@ -67,8 +68,20 @@ def expected(broker: LocalBroker) -> dict[bytes, bytes]:
     produce(plain, TOPIC, [(b"filler", rng.randbytes(1000)) for _ in range(2200)])
     produce(plain, TOPIC, [(b"filler", b"end")])
     values[b"filler"] = b"end"
-    until_cleaned(broker, 1)
+    until_clean(broker, TOPIC)
     return values
+
+
+def until_clean(broker: LocalBroker, topic: str) -> None:
+    """All but the active segment: that is where the checkpoint's offset stands then."""
+
+    def is_clean() -> bool:
+        path = next(iter(broker.data.rglob("cleaner-offset-checkpoint")), None)
+        told = "" if path is None else path.read_text()
+        active = max(int(each.stem) for each in folder(broker, f"{topic}-0").glob("*.log"))
+        return active > 0 and f"{topic} 0 {active}\n" in told
+
+    until(is_clean, timeout_s=CLEANED_WITHIN_S)
 
 
 def until_cleaned(broker: LocalBroker, count: int) -> None:
@@ -82,12 +95,14 @@ def folder(broker: LocalBroker, name: str = f"{TOPIC}-0") -> Path:
     return next(broker.data.rglob(name))
 
 
-def last_values(broker: LocalBroker, isolation: str) -> tuple[dict[bytes, bytes], int]:
+def last_values(
+    broker: LocalBroker, isolation: str, topic: str = TOPIC
+) -> tuple[dict[bytes, bytes], int]:
     """The map that a reader of everything ends with, and how many records it read."""
     reader = consumer_of(
         broker.bootstrap_servers, "r", isolation_level=isolation, enable_partition_eof=True
     )
-    reader.assign([TopicPartition(TOPIC, 0, 0)])
+    reader.assign([TopicPartition(topic, 0, 0)])
     values: dict[bytes, bytes] = {}
     count, offset = 0, -1
     deadline_s = time.monotonic() + TIMEOUT_S
@@ -121,6 +136,18 @@ def test_every_offset_can_be_asked_for(broker: LocalBroker, expected: dict[bytes
         reader.assign([TopicPartition(TOPIC, 0, offset)])
         assert consume(reader, 1)[0].offset() >= offset
     reader.close()
+
+
+def test_our_own_dump_reads_cleaned_segments(
+    broker: LocalBroker, expected: dict[bytes, bytes]
+) -> None:
+    assert expected
+    rows = []
+    for path in sorted(folder(broker).glob("*.log")):
+        told = run_headrace("log", "dump", str(path), "--json")
+        rows += [json.loads(line) for line in told.splitlines() if line.strip()]
+    assert rows
+    assert not [row for row in rows if "damage" in row]
 
 
 def test_a_record_without_a_key_is_refused(broker: LocalBroker) -> None:
@@ -203,7 +230,8 @@ def test_a_killed_cleaner_is_started_again(broker: LocalBroker) -> None:
     produce(producer, topic, [(b"k%d" % (n % 7), bytes(1000)) for n in range(1500)])
     for child in children(broker.pid):
         os.kill(child, signal.SIGKILL)
-    until_cleaned(broker, before + 1)
+    until_clean(broker, topic)
+    assert broker.metrics()["headrace_cleanings_total"] > before
     assert broker.is_alive
 
 
@@ -225,3 +253,31 @@ def test_transactions_go_on_behind_a_cleaning(
     except KafkaException as error:
         pytest.fail(str(error))
     assert last_values(broker, "read_committed")[0][b"user-1"] == b"again"
+
+
+def is_cleaning(broker: LocalBroker) -> bool:
+    told = broker.metrics()
+    return told.get("headrace_cleaner_busy", 0) + told.get("headrace_cleanings_total", 0) > 0
+
+
+@pytest.mark.long
+def test_kills_while_logs_are_cleaned_lose_nothing() -> None:
+    """kill -9 of the broker, again and again, with cleanings under way all the time."""
+    settings = {"log.cleaner.backoff.ms": "1", "log.segment.delete.delay.ms": "100"}
+    rng, topic = random.Random(3), "killed"
+    values: dict[bytes, bytes] = {}
+    with LocalBroker(settings=settings) as broker:
+        create_topic(broker.bootstrap_servers, topic, config=CONFIG)
+        for _ in range(8):
+            producer = producer_of(broker.bootstrap_servers, enable_idempotence=True)
+            for _ in range(3):
+                records = [(b"k%d" % rng.randrange(30), rng.randbytes(1000)) for _ in range(1500)]
+                produce(producer, topic, records)
+                values.update(records)
+            until(lambda: is_cleaning(broker))
+            time.sleep(rng.random() * 1.5)  # anywhere in a cleaning: what is tested is any moment
+            broker.kill()
+            broker.start()
+        assert last_values(broker, "read_uncommitted", topic)[0] == values
+        left = [path.name for path in folder(broker, f"{topic}-0").iterdir()]
+        assert not [name for name in left if name.endswith(".swap")]

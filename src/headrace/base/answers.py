@@ -30,7 +30,7 @@ class Slot:
 class OrderedAnswers:
     """The half of a `Session` that looks at answers; a subclass looks at requests."""
 
-    __slots__ = ("_closed", "_in_read", "_slots", "_transport", "_was_full")
+    __slots__ = ("_closed", "_in_flight_max", "_in_read", "_slots", "_transport", "_was_full")
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -38,10 +38,12 @@ class OrderedAnswers:
         self._in_read = False
         self._was_full = False
         self._closed = False
+        self._in_flight_max = IN_FLIGHT_REQUESTS_MAX
+        """0 while the peer is muted: nothing of it is looked at."""
 
     @property
     def ready(self) -> bool:
-        if len(self._slots) < IN_FLIGHT_REQUESTS_MAX:
+        if len(self._slots) < self._in_flight_max:
             return True
         self._was_full = True
         return False
@@ -77,6 +79,14 @@ class OrderedAnswers:
             self._transport.send(parts)
         if self._was_full and len(slots) < IN_FLIGHT_REQUESTS_MAX // 2:
             self._was_full = False
+            self._transport.resume()
+
+    def mute(self) -> None:
+        self._in_flight_max = 0
+
+    def unmute(self) -> None:
+        self._in_flight_max = IN_FLIGHT_REQUESTS_MAX
+        if not self._closed:
             self._transport.resume()
 
     def on_closed(self) -> None:

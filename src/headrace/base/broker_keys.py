@@ -383,6 +383,15 @@ _COMPACTION = (
          _ONE_UP, _CLUSTER),
 )
 
+_QUOTAS = (
+    _key("quota.window.num", _I, 11, _LOW, "Samples that a client's rate is made of.", _ONE_UP),
+    _key("quota.window.size.seconds", _I, 1, _LOW, "Time that each of them covers.", _ONE_UP),
+)
+
+_TELEMETRY = (
+    _key("telemetry.max.bytes", _I, 1_048_576, _LOW, "Most that a client may push.", _ONE_UP),
+)
+
 _SNAPSHOTS = _awaiting("a choice of segments in the metadata log",
     _key("metadata.log.segment.bytes", _I, 2**30, _HIGH, "Segment size of the metadata log.",
          Range(8_388_608)),
@@ -436,15 +445,12 @@ _IDLE = (
     _idle("replica.socket.receive.buffer.bytes", _I, 65_536),
     _idle("socket.connection.setup.timeout.ms", _L, 10_000),
     _idle("socket.connection.setup.timeout.max.ms", _L, 30_000),
-    _idle("quota.window.num", _I, 11, _ONE_UP),
-    _idle("quota.window.size.seconds", _I, 1, _ONE_UP),
     _idle("replication.quota.window.num", _I, 11, _ONE_UP),
     _idle("replication.quota.window.size.seconds", _I, 1, _ONE_UP),
     _idle("metric.reporters", _LIST, (), None, _CLUSTER),
     _idle("metrics.num.samples", _I, 2, _ONE_UP),
     _idle("metrics.recording.level", _S, "INFO"),
     _idle("metrics.sample.window.ms", _L, 30_000, _ONE_UP),
-    _idle("telemetry.max.bytes", _I, 1_048_576, _ONE_UP),
     _idle("socket.listen.backlog.size", _I, 50, _ONE_UP),
     _idle("max.connections.per.ip", _I, INT_MAX, _ZERO_UP, _CLUSTER),
     _idle("max.connections.per.ip.overrides", _S, "", None, _CLUSTER),
@@ -474,6 +480,8 @@ BROKER_CONFIG = ConfigDef(
         *_TRANSACTIONS,
         *_TWO_PHASE_COMMIT,
         *_COMPACTION,
+        *_QUOTAS,
+        *_TELEMETRY,
         *_SNAPSHOTS,
         *_TIERED,
         *_SECURITY,

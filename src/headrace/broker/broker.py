@@ -9,7 +9,7 @@ come back as records.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock, Timers
@@ -19,7 +19,6 @@ from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.broker.api.k01_fetch import Fetch
-from headrace.broker.cleaner import LogCleaner
 from headrace.broker.context import ANONYMOUS
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
@@ -29,8 +28,10 @@ from headrace.broker.offsets_log import PartitionOffsetsLog
 from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.quotas import ClientQuotas
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
+from headrace.broker.telemetry import ClientTelemetry
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.peers import ClusterPeers, ClusterVerifier
 from headrace.broker.transactions.store import PartitionStateLog
@@ -40,10 +41,14 @@ from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterImage
 from headrace.quorum.peers import Peers
 from headrace.wire.kafka.messages.metadata_records import (
+    ClientQuotaRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+
+if TYPE_CHECKING:
+    from headrace.broker.cleaner import LogCleaner
 
 
 class ControllerClient(Protocol):
@@ -149,6 +154,9 @@ class Broker:
             OFFSETS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
         }
+        self.telemetry = ClientTelemetry(int(config["telemetry.max.bytes"]))
+        self.quotas = ClientQuotas(config)
+        self.quotas.set(image.quotas)
         self.verifier: Verifier = ClusterVerifier(self, peers)
         self._advertised = advertised
         self._take_settings()
@@ -203,6 +211,8 @@ class Broker:
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
+        if any(isinstance(record, ClientQuotaRecord) for record in records):
+            self.quotas.set(self.image.quotas)
         if self._waiting_for_image:
             self._wake_waiting()
 
@@ -230,6 +240,7 @@ class Broker:
         """The image is another object, loaded from a snapshot; all of it is told next."""
         self._topics_before = set(self.image.topics_by_id)
         self.image = image
+        self.quotas.set(image.quotas)
 
     def when_image(
         self, is_reached: Callable[[ClusterImage], bool], timeout_ms: int

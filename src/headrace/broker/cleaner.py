@@ -72,8 +72,8 @@ class LogCleaner:
         self._worker = worker
         self._busy: dict[Partition, PartitionLog] = {}
         self._rests_until_ms = 0
-        self.uncleanable: set[str] = set()
-        """Names of partitions whose cleaning met damage."""
+        self.uncleanable: set[Partition] = set()
+        """Those whose cleaning met damage."""
         self.cleanings = 0
         self.failures = 0
         self.read_bytes = 0
@@ -105,8 +105,10 @@ class LogCleaner:
         """What should be cleaned, most urgent first."""
         due: list[tuple[Partition, PartitionLog, Cleanable]] = []
         self.dirty_ratio_max = 0.0
-        for partition, log in self._partitions.compacted():
-            if partition in self._busy or partition.name in self.uncleanable:
+        compacted = self._partitions.compacted()
+        self.uncleanable &= {partition for partition, _ in compacted}
+        for partition, log in compacted:
+            if partition in self._busy or partition in self.uncleanable:
                 continue
             try:
                 found = cleanable(log, partition.last_stable_offset, now_ms)
@@ -217,7 +219,7 @@ class LogCleaner:
             return  # the next cleaning or the next start does it
 
     def _give_up(self, partition: Partition, error: CorruptionError) -> None:
-        self.uncleanable.add(partition.name)
+        self.uncleanable.add(partition)
         self._log.error("log_uncleanable", partition=partition.name, error=str(error))
 
     def _end(self, partition: Partition) -> None:

@@ -14,3 +14,6 @@ class RequestContext:
     peer: str
     listener_name: str
     principal: str = ANONYMOUS
+    software_name: str = ""
+    """As the client said with ApiVersions."""
+    software_version: str = ""

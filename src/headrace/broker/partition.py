@@ -63,7 +63,9 @@ class Partition:
         "leader_epoch",
         "log",
         "on_failure",
+        "received_bytes",
         "refusal",
+        "sent_bytes",
         "staged_bytes",
         "topic",
         "topic_id",
@@ -101,6 +103,9 @@ class Partition:
         """None where there is no other replica, or another broker leads."""
         self.on_failure: Callable[[StorageError], None] | None = None
         self.staged_bytes = 0
+        self.received_bytes = 0
+        """Written here by clients since the start; what followers fetch is not `sent_bytes`."""
+        self.sent_bytes = 0
         self._uncommitted_bytes = 0
         # Dicts for their order: who waited first is told first, in every run of a seed.
         self._waiters: dict[Waiter, None] = {}
@@ -297,6 +302,7 @@ class Partition:
         except StorageError as error:
             self.fail(error)
             return
+        self.received_bytes += byte_count
         self.waits_for_sync = self.log.needs_flush_before_ack
         if self.in_sync is not None:
             self._on_written(byte_count)

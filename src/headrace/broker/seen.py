@@ -15,7 +15,7 @@ from headrace.wire.kafka.errors import ErrorCode
 
 IsSeen = Callable[[ClusterImage], bool]
 
-CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, ALTER_QUOTAS = 19, 20, 37, 49
 
 
 def when_seen(request: Any, response: Any) -> IsSeen | None:
@@ -39,4 +39,19 @@ def when_seen(request: Any, response: Any) -> IsSeen | None:
                 or len(image.topics_by_name[name].partitions) >= count
                 for name, count in counts.items()
             )
+        case value if value == ALTER_QUOTAS and not request.validate_only:
+            return _quotas_seen(request, response)
     return None
+
+
+def _quotas_seen(request: Any, response: Any) -> IsSeen:
+    wanted = [
+        (frozenset((part.entity_type, part.entity_name) for part in entry.entity), op)
+        for entry, answer in zip(request.entries, response.entries, strict=True)
+        if not answer.error_code
+        for op in entry.ops
+    ]
+    return lambda image: all(
+        image.quotas.get(entity, {}).get(op.key) == (None if op.remove else op.value)
+        for entity, op in wanted
+    )

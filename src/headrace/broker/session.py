@@ -24,6 +24,7 @@ from headrace.broker.api.k00_produce import PendingProduce, PendingShaped
 from headrace.broker.api.k01_fetch import Fetch
 from headrace.broker.api.registry import BY_KEY, SERVED, endpoint
 from headrace.broker.context import RequestContext
+from headrace.broker.throttling import Throttling
 from headrace.wire.kafka.codec import decode
 from headrace.wire.kafka.frames import decode_request_header, encode_response
 from headrace.wire.kafka.hot import ProduceFrame, parse_fetch, parse_produce
@@ -49,11 +50,15 @@ class KafkaSession(OrderedAnswers):
     __slots__ = (
         "_broker",
         "_fetches",
+        "_is_limited",
+        "_limited_since_ms",
         "_listener_name",
         "_now_ms",
         "_produces",
         "_shape_ends_at",
         "_shapes",
+        "_software",
+        "_throttling",
     )
 
     def __init__(self, broker: "Broker", transport: Transport, listener_name: str) -> None:
@@ -65,6 +70,13 @@ class KafkaSession(OrderedAnswers):
         self._shape_ends_at = 0
         self._now_ms = 0
         self._fetches: set[Fetch] = set()
+        self._software = ("", "")
+        self._is_limited = False
+        self._limited_since_ms = 0
+        self._throttling: Throttling | None = None
+        """From the first request on that comes while quotas are set."""
+        if broker.quotas.has_addresses:
+            self._on_connected()
 
     # -- requests ----------------------------------------------------------------------
 
@@ -73,6 +85,9 @@ class KafkaSession(OrderedAnswers):
         if len(frame) < 10:
             raise ProtocolError(f"{len(frame)} bytes are too few for a request header")
         key, version, correlation_id, client_id_length = _START.unpack_from(frame)
+        if self._broker.quotas.is_set and not self._is_limited:
+            self._on_limited_frame(frame, key, version, client_id_length)
+            return
         if key == _PRODUCE and self._on_shaped_produce(frame, version, correlation_id):
             return
         served = SERVED.get(key)
@@ -91,6 +106,38 @@ class KafkaSession(OrderedAnswers):
             self._on_fetch(frame, position, version, correlation_id)
         else:
             self._on_other(frame)
+
+    def _on_limited_frame(
+        self, frame: memoryview, key: int, version: int, client_id_length: int
+    ) -> None:
+        """The same for a client that may have quotas: what it uses is counted."""
+        throttling = self._throttling
+        if throttling is None:
+            throttling = self._throttling = Throttling(self._broker, self)
+        end = _START.size + max(client_id_length, 0)
+        throttling.client_id = bytes(frame[_START.size : end]).decode("utf-8", "replace")
+        clock = self._broker.clock
+        started_ms = self._limited_since_ms = clock.monotonic_ms()
+        slot_count = len(self._slots)
+        self._is_limited = True
+        try:
+            self.on_frame(frame)
+        finally:
+            self._is_limited = False
+        if key == _PRODUCE:
+            has_slot = len(self._slots) > slot_count
+            throttling.on_produced(len(frame), version, self._slots[-1] if has_slot else None)
+        if key in (_PRODUCE, _FETCH):
+            throttling.on_handled(clock.monotonic_ms() - started_ms)
+
+    def _on_connected(self) -> None:
+        """`connection_creation_rate`: a connection too many is let in, and not heard at first."""
+        broker = self._broker
+        address = self._transport.peer.rpartition(":")[0].strip("[]")
+        throttle_ms = broker.quotas.on_connected(address, broker.clock.monotonic_ms())
+        if throttle_ms > 0:
+            self._throttling = Throttling(broker, self)
+            self._throttling.mute(throttle_ms)
 
     def on_read_end(self) -> None:
         self._in_read = False
@@ -166,6 +213,8 @@ class KafkaSession(OrderedAnswers):
                 pending.finish_unanswered()
                 continue
             later = pending.finish()
+            if self._throttling is not None:
+                later = self._throttling.of_produce(pending, later)
             if later is not None:
                 self._answer_later(pending, later)
 
@@ -178,8 +227,10 @@ class KafkaSession(OrderedAnswers):
         slot = Slot()
         self._slots.append(slot)
 
+        throttling = self._throttling if self._is_limited else None
+
         def answer(parts: list[Part]) -> None:
-            slot.parts = parts
+            slot.parts = parts if throttling is None else throttling.of_fetch(parts, version)
             self._fetches.discard(fetch)
             self._send_ready()
 
@@ -203,14 +254,30 @@ class KafkaSession(OrderedAnswers):
             header.client_id,
             self._transport.peer,
             self._listener_name,
+            software_name=self._software[0],
+            software_version=self._software[1],
         )
+        if header.api_key == _API_VERSIONS:
+            self._software = (request.client_software_name, request.client_software_version)
         slot = Slot()
         self._slots.append(slot)
         result = target.handle(self._broker, request, context)
+        if self._is_limited:
+            result = self._limited(result)
         if isinstance(result, Promise):
             self._answer_later(slot, result.map(lambda message: _encoded(message, header)))
         else:
             slot.parts = _encoded(result, header)
+
+    def _limited(self, result: Any) -> Any:
+        """Tell the answer how long its client has to wait."""
+        throttling = self._throttling
+        assert throttling is not None
+        took_ms = self._broker.clock.monotonic_ms() - self._limited_since_ms
+        throttle_ms = throttling.on_handled(took_ms)
+        if isinstance(result, Promise):
+            return result.map(lambda message: throttling.of_message(message, throttle_ms))
+        return throttling.of_message(result, throttle_ms)
 
     def _on_unknown_api_versions(self, correlation_id: int) -> None:
         """An ApiVersions from the future: answered in v0, with what would be understood."""

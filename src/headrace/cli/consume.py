@@ -16,6 +16,7 @@ from headrace.cli.start import BEGINNING, END, FORMS, Start, parse_start
 from headrace.cli.target import open_cluster
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import ConsumedRecord, Consumer, start_positions
+from headrace.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from headrace.client.group_consumer import GroupConsumer
 from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, committed, list_offsets
 
@@ -52,6 +53,16 @@ KeySeparator = Annotated[
     typer.Option("--key-separator", "-K", metavar="SEP", help="Print KEY SEP VALUE."),
 ]
 
+IsolationLevel = Annotated[
+    str,
+    typer.Option(
+        "--isolation-level",
+        metavar="LEVEL",
+        help="read_committed leaves out what is aborted or still open; read_uncommitted does not.",
+    ),
+]
+ISOLATION_LEVELS = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
+
 
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
@@ -62,13 +73,15 @@ def consume(
     timeout: Timeout = None,
     until_end: UntilEnd = False,
     key_separator: KeySeparator = None,
+    isolation_level: IsolationLevel = "read_committed",
     bootstrap_servers: BootstrapServers = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Print a topic's records until Ctrl-C.
 
-    Values, one a line, or with --json whole records.
+    Values, one a line, or with --json whole records. Of transactions only what is committed, unlike
+    Kafka's console consumer, which shows all by default.
 
     \b
     Examples:
@@ -78,15 +91,20 @@ def consume(
       headrace consume events --from 2026-01-31T12:00:00Z --max 10
       headrace consume events --group readers --timeout 5
     """
+    if isolation_level not in ISOLATION_LEVELS:
+        raise UsageError(f"--isolation-level is one of {', '.join(ISOLATION_LEVELS)}")
+    isolation = ISOLATION_LEVELS[isolation_level]
     begin = None if start is None else parse_start(start, int(time.time() * 1000))
     if group is not None:
         _check_group_flags(group, begin, partition)
     with open_cluster(bootstrap_servers, data, timeout_s=timeout) as cluster:
         if group is not None:
-            reader: Consumer | GroupConsumer = _group_reader(cluster, group, topic, begin)
+            reader: Consumer | GroupConsumer = _group_reader(
+                cluster, group, topic, begin, isolation
+            )
         else:
-            reader = _plain_reader(cluster, topic, begin or BEGINNING, partition)
-        ends = _ends(cluster, topic, partition) if until_end else None
+            reader = _plain_reader(cluster, topic, begin or BEGINNING, partition, isolation)
+        ends = _ends(cluster, topic, partition, isolation) if until_end else None
         records = _taken(reader, maximum, timeout, ends)
         try:
             with progress_beside_output("reading", _count_to(reader, ends)) as shown:
@@ -110,14 +128,14 @@ def _check_group_flags(group: str, begin: Start | None, partition: list[int] | N
 
 
 def _plain_reader(
-    cluster: Cluster, topic: str, begin: Start, partition: list[int] | None
+    cluster: Cluster, topic: str, begin: Start, partition: list[int] | None, isolation: int
 ) -> Consumer:
     where = _partitions(cluster, topic, partition)
     positions = start_positions(cluster, where, begin.value, is_offset=begin.is_offset)
     if begin.is_offset:
         _note_moved_starts(positions, begin.value)
     # A first record may be deleted before it is read.
-    return Consumer(cluster, positions, reset=EARLIEST_TIMESTAMP)
+    return Consumer(cluster, positions, reset=EARLIEST_TIMESTAMP, isolation_level=isolation)
 
 
 def _note_moved_starts(positions: dict[tuple[str, int], int], asked: int) -> None:
@@ -128,7 +146,9 @@ def _note_moved_starts(positions: dict[tuple[str, int], int], asked: int) -> Non
             say(f"{topic}-{index} ends at offset {offset}, before {asked}: reading from its end")
 
 
-def _group_reader(cluster: Cluster, group: str, topic: str, begin: Start | None) -> GroupConsumer:
+def _group_reader(
+    cluster: Cluster, group: str, topic: str, begin: Start | None, isolation: int
+) -> GroupConsumer:
     where = _partitions(cluster, topic, None)
     if begin is not None and committed(cluster, group, where):
         word = "end" if begin == END else "beginning"
@@ -136,7 +156,8 @@ def _group_reader(cluster: Cluster, group: str, topic: str, begin: Start | None)
             f"group {group} goes on where it was: --from counts only where nothing is committed; "
             f"`headrace group reset {group} --topic {topic} --to {word}` moves it"
         )
-    return GroupConsumer(cluster, group, [topic], reset=(begin or BEGINNING).value)
+    reset = (begin or BEGINNING).value
+    return GroupConsumer(cluster, group, [topic], reset=reset, isolation_level=isolation)
 
 
 def _partitions(cluster: Cluster, topic: str, wanted: list[int] | None) -> list[tuple[str, int]]:
@@ -147,8 +168,11 @@ def _partitions(cluster: Cluster, topic: str, wanted: list[int] | None) -> list[
     return [(topic, index) for index in wanted or range(count)]
 
 
-def _ends(cluster: Cluster, topic: str, wanted: list[int] | None) -> dict[tuple[str, int], int]:
-    return list_offsets(cluster, _partitions(cluster, topic, wanted), LATEST_TIMESTAMP)
+def _ends(
+    cluster: Cluster, topic: str, wanted: list[int] | None, isolation: int
+) -> dict[tuple[str, int], int]:
+    where = _partitions(cluster, topic, wanted)
+    return list_offsets(cluster, where, LATEST_TIMESTAMP, isolation_level=isolation)
 
 
 def _count_to(

@@ -1,4 +1,4 @@
-"""`headrace topic`: create, list, describe, alter, delete."""
+"""`headrace topic`: create, list, describe, alter, delete; `hot` is `topic_hot`'s."""
 
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ from headrace.cli.app import BootstrapServers, Data, Json, Settings, group
 from headrace.cli.output import print_json, print_table, say
 from headrace.cli.settings import parse_settings
 from headrace.cli.target import open_cluster
+from headrace.cli.topic_hot import hot
 from headrace.client import admin
 from headrace.client.cluster import Cluster, Topic
 from headrace.client.errors import ClientError, ServerError
@@ -30,6 +31,7 @@ IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="Fine if it i
 
 
 def register(app: typer.Typer) -> None:
+    commands.command("hot")(hot)
     app.add_typer(commands)
 
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from headrace.base.errors import ProtocolError
 from headrace.client.cluster import LEADER_MOVED, Cluster
 from headrace.client.errors import DamagedBatch, ServerError, Unreachable
-from headrace.client.fetch import FetchedPartition, Position, fetch_from
+from headrace.client.fetch import READ_UNCOMMITTED, FetchedPartition, Position, fetch_from
 from headrace.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
+from headrace.wire.kafka.control_records import ControlRecordType, decode_control_key
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.record_batch import BatchHeader
 from headrace.wire.kafka.records import InvalidRecord, is_crc_valid, read_batches, read_records
 
 TopicPartition = tuple[str, int]
@@ -35,7 +37,8 @@ class Consumer:
     """Reads the partitions in `positions`, moving each forward as records are returned.
 
     `reset` says where to go on when an offset is no longer (or not yet) in the log:
-    EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, or None to fail.
+    EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, or None to fail. With READ_COMMITTED records of aborted
+    transactions are left out, and reading stops before the first transaction that is open.
     """
 
     def __init__(
@@ -44,12 +47,14 @@ class Consumer:
         positions: dict[TopicPartition, int],
         *,
         reset: int | None = None,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> None:
         assert reset in (None, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         self.cluster = cluster
         self.positions = dict(positions)
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.reset = reset
+        self.isolation_level = isolation_level
 
     def poll(self, max_wait_ms: int) -> Iterator[ConsumedRecord]:
         """Records of one round of fetches; waits at most `max_wait_ms` when there are none.
@@ -83,7 +88,13 @@ class Consumer:
         for leader, positions in by_leader.items():
             try:
                 connection = self.cluster.connection_to_node(leader)
-                answers = fetch_from(self.cluster, connection, positions, max_wait_ms=share_ms)
+                answers = fetch_from(
+                    self.cluster,
+                    connection,
+                    positions,
+                    max_wait_ms=share_ms,
+                    isolation_level=self.isolation_level,
+                )
             except Unreachable:
                 self.cluster.topics.clear()
                 raise
@@ -107,12 +118,14 @@ class Consumer:
 
     def _records_of(self, fetched: FetchedPartition) -> Iterator[ConsumedRecord]:
         where = (fetched.topic, fetched.partition)
+        aborted = Aborted(fetched.aborted)
         for header, batch in read_batches(fetched.records):
             if not is_crc_valid(batch):
                 raise InvalidRecord("its CRC is wrong")
+            is_left_out = aborted.leaves_out(header, batch)
             if header.next_offset <= self.positions[where]:
                 continue
-            if not header.is_control:
+            if not header.is_control and not is_left_out:
                 for record in read_records(batch):
                     if record.offset < self.positions[where]:
                         continue
@@ -128,6 +141,30 @@ class Consumer:
                     )
             # Compaction leaves holes at the end of a batch: its header knows the next offset.
             self.positions[where] = max(self.positions[where], header.next_offset)
+
+
+class Aborted:
+    """The aborted transactions of one fetch, fed its batches in order."""
+
+    def __init__(self, transactions: tuple[tuple[int, int], ...]) -> None:
+        self._upcoming = sorted((first, producer_id) for producer_id, first in transactions)
+        self._producers: set[int] = set()
+
+    def leaves_out(self, header: BatchHeader, batch: memoryview) -> bool:
+        """True for records of an aborted transaction."""
+        while self._upcoming and self._upcoming[0][0] <= header.last_offset:
+            self._producers.add(self._upcoming.pop(0)[1])
+        if not header.is_transactional or header.producer_id not in self._producers:
+            return False
+        if header.is_control and _is_abort(batch):
+            self._producers.discard(header.producer_id)
+        return True
+
+
+def _is_abort(batch: memoryview) -> bool:
+    for record in read_records(batch):
+        return decode_control_key(record.key or b"") is ControlRecordType.ABORT
+    return False
 
 
 def start_positions(

@@ -19,6 +19,7 @@ from headrace.wire.kafka.messages.fetch import (
 )
 
 READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
 FETCH_BYTES_MAX = 8 * 1024 * 1024
 PARTITION_BYTES_MAX = 1024 * 1024
 
@@ -40,6 +41,8 @@ class FetchedPartition:
     high_watermark: int
     log_start_offset: int
     records: memoryview
+    aborted: tuple[tuple[int, int], ...] = ()
+    """Producer id and first offset of the transactions to leave out, with READ_COMMITTED."""
 
 
 def fetch_from(
@@ -51,6 +54,7 @@ def fetch_from(
     min_bytes: int = 1,
     max_bytes: int = FETCH_BYTES_MAX,
     partition_max_bytes: int = PARTITION_BYTES_MAX,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> list[FetchedPartition]:
     """One Fetch to one leader, which waits `max_wait_ms` for `min_bytes` to be there."""
     by_topic: dict[str, list[FetchPartition]] = {}
@@ -66,7 +70,7 @@ def fetch_from(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
-        isolation_level=READ_UNCOMMITTED,
+        isolation_level=isolation_level,
         topics=[
             FetchTopic(topic=name, topic_id=cluster.topic(name).topic_id, partitions=partitions)
             for name, partitions in by_topic.items()
@@ -98,4 +102,8 @@ def _partitions_of(cluster: Cluster, response: FetchResponse) -> Iterator[Fetche
                 high_watermark=partition.high_watermark,
                 log_start_offset=partition.log_start_offset,
                 records=memoryview(partition.records or b""),
+                aborted=tuple(
+                    (each.producer_id, each.first_offset)
+                    for each in partition.aborted_transactions or ()
+                ),
             )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import ConsumedRecord, Consumer, TopicPartition
 from headrace.client.errors import ServerError
+from headrace.client.fetch import READ_UNCOMMITTED
 from headrace.client.group import GroupMember
 from headrace.client.offsets import EARLIEST_TIMESTAMP, commit, committed, list_offsets
 
@@ -27,10 +28,11 @@ class GroupConsumer:
         topics: Sequence[str],
         *,
         reset: int = EARLIEST_TIMESTAMP,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> None:
         self.cluster = cluster
         self.member = GroupMember(cluster, group_id, topics)
-        self._consumer = Consumer(cluster, {}, reset=reset)
+        self._consumer = Consumer(cluster, {}, reset=reset, isolation_level=isolation_level)
         self._reset = reset
         self._committed: dict[TopicPartition, int] = {}
         self._next_commit_s = 0.0

@@ -74,7 +74,10 @@ def list_offsets(
     *,
     isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
-    """The first offset at or after `timestamp`; -1 where there is none."""
+    """The first offset at or after `timestamp`; -1 where there is none.
+
+    With READ_COMMITTED the latest is the last stable one.
+    """
     found, damaged = _list_offsets(
         cluster, partitions, timestamp, tolerated=(), isolation_level=isolation_level
     )

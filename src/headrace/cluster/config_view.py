@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from headrace.base.broker_config import BROKER_CONFIG, BrokerConfig
+from headrace.base.client_metrics_config import CLIENT_METRICS_CONFIG
 from headrace.base.config import ConfigKey, format_value
 from headrace.base.config_sources import Source
 from headrace.base.group_config import GROUP_CONFIG
@@ -24,6 +25,7 @@ class WireSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -77,6 +79,18 @@ def broker_config_entries(config: BrokerConfig) -> list[ConfigEntry]:
         _entry(key, config[name], _broker_synonyms(name, config), read_only=not key.dynamic)
         for name, key in sorted(BROKER_CONFIG.keys.items())
     ]
+
+
+def client_metrics_entries(values: Mapping[str, str]) -> list[ConfigEntry]:
+    """Every config of a subscription that has any."""
+    entries = []
+    for name, key in sorted(CLIENT_METRICS_CONFIG.keys.items()):
+        is_set = name in values
+        value = values[name] if is_set else key.default
+        source = WireSource.CLIENT_METRICS if is_set else WireSource.DEFAULT
+        synonym = Synonym(name, _shown(key, value), source)
+        entries.append(_entry(key, value, (synonym,), read_only=False))
+    return entries
 
 
 def default_broker_entries(cluster_wide: Mapping[str, str]) -> list[ConfigEntry]:

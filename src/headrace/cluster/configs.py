@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from headrace.base.broker_config import BROKER_CONFIG, validate_dynamic
+from headrace.base.client_metrics_config import CLIENT_METRICS_CONFIG
 from headrace.base.config import ConfigDef, ConfigError, ConfigType, format_value
 from headrace.base.group_config import GROUP_CONFIG, validate_group_configs
 from headrace.base.limits import CONFIG_VALUE_CHARS_MAX, CONFIGS_PER_RESOURCE_MAX
@@ -21,6 +22,7 @@ from headrace.base.topic_config import TOPIC_CONFIG, topic_defaults, validate_to
 from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.image import (
     RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
     ClusterImage,
@@ -154,6 +156,10 @@ def _resource_refusal(image: ClusterImage, resource: _Named) -> Refusal | None:
         if name:
             return None
         return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    if resource.resource_type == RESOURCE_CLIENT_METRICS:
+        if name and len(name) <= CONFIG_VALUE_CHARS_MAX:
+            return None
+        return Refusal(ErrorCode.INVALID_REQUEST, "A subscription to client metrics needs a name.")
     return Refusal(
         ErrorCode.INVALID_REQUEST,
         f"Configs of resource type {resource.resource_type} are not served.",
@@ -254,6 +260,8 @@ def _alter_list(
 def _in_force(resource_type: int, name: str, context: DecisionContext) -> str:
     if resource_type == RESOURCE_TOPIC:
         return format_value(topic_defaults(context.config.values)[name]) or ""
+    if resource_type == RESOURCE_CLIENT_METRICS:
+        return format_value(CLIENT_METRICS_CONFIG.keys[name].default) or ""
     return format_value(context.config[name]) or ""
 
 
@@ -264,6 +272,8 @@ def _items(text: str) -> list[str]:
 def _definition(resource_type: int) -> ConfigDef:
     if resource_type == RESOURCE_GROUP:
         return GROUP_CONFIG
+    if resource_type == RESOURCE_CLIENT_METRICS:
+        return CLIENT_METRICS_CONFIG
     return TOPIC_CONFIG if resource_type == RESOURCE_TOPIC else BROKER_CONFIG
 
 
@@ -277,6 +287,8 @@ def _values_refusal(resource: _Named, values: Values, context: DecisionContext) 
         return _topic_values_refusal(values, context)
     if resource.resource_type == RESOURCE_GROUP:
         return _group_values_refusal(values, context)
+    if resource.resource_type == RESOURCE_CLIENT_METRICS:
+        return _client_metrics_refusal(values)
     return _broker_values_refusal(values, per_broker=resource.resource_name != "")
 
 
@@ -291,6 +303,14 @@ def _topic_values_refusal(values: Values, context: DecisionContext) -> Refusal |
 def _group_values_refusal(values: Values, context: DecisionContext) -> Refusal | None:
     try:
         validate_group_configs(values, context.config.values)
+    except ConfigError as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, error.reason)
+    return None
+
+
+def _client_metrics_refusal(values: Values) -> Refusal | None:
+    try:
+        CLIENT_METRICS_CONFIG.parse(values)
     except ConfigError as error:
         return Refusal(ErrorCode.INVALID_CONFIG, error.reason)
     return None

@@ -46,6 +46,7 @@ _DECISIONS: dict[int, tuple[str, str]] = {
     44: ("configs", "decide_incremental_alter_configs"),
     45: ("reassignments", "decide_alter_partition_reassignments"),
     46: ("reassignments", "decide_list_partition_reassignments"),
+    49: ("quotas", "decide_alter_client_quotas"),
     56: ("isr", "decide_alter_partition"),
     57: ("feature_updates", "decide_update_features"),
     62: ("brokers", "decide_register_broker"),

@@ -13,6 +13,7 @@ from headrace.base.broker_config import BrokerConfig
 from headrace.cluster.config_view import (
     ConfigEntry,
     broker_config_entries,
+    client_metrics_entries,
     default_broker_entries,
     group_config_entries,
     topic_config_entries,
@@ -86,7 +87,8 @@ def _entries(
             overrides = node.image.configs.get((RESOURCE_GROUP, name), {})
             return group_config_entries(overrides, node.config)
         case value if value == RESOURCE_CLIENT_METRICS and name:
-            return []
+            values = node.image.configs.get((RESOURCE_CLIENT_METRICS, name))
+            return [] if values is None else client_metrics_entries(values)
     return Refusal(
         ErrorCode.INVALID_REQUEST,
         f"Configs of resource type {resource.resource_type} named '{name}' are not served.",

@@ -51,6 +51,7 @@ from headrace.wire.kafka.messages.metadata_records import (
     ConfigRecord,
     DelegationTokenRecord,
     EndTransactionRecord,
+    EntityData,
     FeatureLevelRecord,
     FenceBrokerRecord,
     NoOpRecord,
@@ -85,6 +86,9 @@ __all__ = [
     "UnservedRecord",
 ]
 
+QuotaEntity = frozenset[tuple[str, str | None]]
+"""Types and names; a name of None is the default of its type."""
+
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
 RESOURCE_BROKER_LOGGER = 8
@@ -110,6 +114,7 @@ class ClusterImage:
         "next_producer_id",
         "partition_count",
         "preferred_counts",
+        "quotas",
         "topics_by_id",
         "topics_by_name",
     )
@@ -121,6 +126,7 @@ class ClusterImage:
         self.brokers: dict[int, BrokerImage] = {}
         self.controllers: dict[int, ControllerImage] = {}
         self.features: dict[str, int] = {}
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = 0
         self.partition_count = 0
         self.preferred_counts: dict[int, int] = {}
@@ -150,6 +156,7 @@ class ClusterImage:
         image.brokers = self.brokers.copy()
         image.controllers = self.controllers.copy()
         image.features = self.features.copy()
+        image.quotas = {entity: values.copy() for entity, values in self.quotas.items()}
         image.next_producer_id = self.next_producer_id
         image.partition_count = self.partition_count
         image.preferred_counts = self.preferred_counts.copy()
@@ -176,6 +183,9 @@ class ClusterImage:
                 yield ConfigRecord(
                     resource_type=kind, resource_name=resource, name=name, value=value
                 )
+        for entity, quotas in self.quotas.items():
+            for key, quota in quotas.items():
+                yield quota_record(entity, key, quota)
         if self.next_producer_id:
             yield ProducerIdsRecord(
                 broker_id=-1, broker_epoch=-1, next_producer_id=self.next_producer_id
@@ -193,6 +203,14 @@ class ClusterImage:
             self.configs.get((RESOURCE_BROKER, ""), {}),
             self.configs.get((RESOURCE_BROKER, str(broker_id)), {}),
         )
+
+    def scram_users(self) -> dict[str, list[tuple[int, int]]]:
+        """Users with SCRAM credentials: of each, mechanism and iterations."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for record in self._aside.values():
+            if isinstance(record, UserScramCredentialRecord):
+                found.setdefault(record.name, []).append((record.mechanism, record.iterations))
+        return found
 
     def usable_brokers(self) -> list[int]:
         """Brokers that new replicas may be placed on, in order."""
@@ -335,6 +353,16 @@ class ClusterImage:
         else:
             self.features[record.name] = record.feature_level
 
+    def _replay_quota(self, record: ClientQuotaRecord) -> None:
+        entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
+        if not record.remove:
+            self.quotas.setdefault(entity, {})[record.key] = record.value
+            return
+        values = self.quotas.get(entity, {})
+        values.pop(record.key, None)
+        if not values:
+            self.quotas.pop(entity, None)
+
     def _replay_producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
 
@@ -361,18 +389,20 @@ class ClusterImage:
     def _replay_remove_token(self, record: RemoveDelegationTokenRecord) -> None:
         self._aside.pop(("token", record.token_id), None)
 
-    def _replay_quota(self, record: ClientQuotaRecord) -> None:
-        entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
-        if record.remove:
-            self._aside.pop(("quota", entity, record.key), None)
-        else:
-            self._aside["quota", entity, record.key] = record
-
     def _refuse(self, record: Message) -> None:
         raise UnservedRecord(
             f"the metadata log has a {type(record).__name__}: metadata transactions are not "
             "served at the metadata.version of this release"
         )
+
+
+def quota_record(entity: QuotaEntity, key: str, value: float) -> ClientQuotaRecord:
+    parts = sorted(entity, key=lambda part: part[0], reverse=True)
+    return ClientQuotaRecord(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in parts],
+        key=key,
+        value=value,
+    )
 
 
 def normal_name(name: str) -> str:

@@ -23,7 +23,7 @@ _ANSWERERS: dict[int, Answerer] = {
     **dict.fromkeys((17, 18, 32, 36, 58, 60), Answerer.LISTENER),
     **dict.fromkeys((1, 52, 53, 54, 55, 59, 80, 81, 82), Answerer.REPLICA),
     **dict.fromkeys(
-        (19, 20, 33, 37, 43, 44, 45, 46, 56, 57, 62, 63, 64, 67, 70, 73), Answerer.CONTROLLER
+        (19, 20, 33, 37, 43, 44, 45, 46, 49, 56, 57, 62, 63, 64, 67, 70, 73), Answerer.CONTROLLER
     ),
 }
 
@@ -37,7 +37,7 @@ CONTROLLER_APIS: tuple[Api, ...] = tuple(_row(key) for key in sorted(_ANSWERERS)
 
 BY_KEY: dict[int, Api] = {api.key: api for api in CONTROLLER_APIS}
 
-FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81))
+FORWARDABLE = frozenset((19, 20, 33, 37, 43, 44, 45, 46, 49, 55, 57, 64, 80, 81))
 """What a broker passes on for a client, in an Envelope."""
 
 

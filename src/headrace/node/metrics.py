@@ -114,6 +114,7 @@ class MetricsPage:
             yield from self._transactions(broker)
             yield from self._replication(broker)
             yield from self._cleaner(broker)
+            yield from self._telemetry(broker)
 
     def _requests(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily
@@ -164,6 +165,8 @@ class MetricsPage:
         return (
             ("storage_errors", "Disk operations that failed.", errors),
             ("heartbeats_refused", "Heartbeats without a good answer.", refused),
+            ("throttled_requests", "Requests above a quota.", broker.quotas.throttled_count),
+            ("throttled_ms", "Time they were told to wait.", broker.quotas.throttled_ms),
             ("controller_retries", "Requests to it asked again.", self._node.channel.retry_count),
         )
 
@@ -229,20 +232,32 @@ class MetricsPage:
         )
 
     def _partitions(self, broker: Broker) -> Iterator[Any]:
-        from prometheus_client.core import GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         labels = ["topic", "partition"]
         end = GaugeMetricFamily("headrace_log_end_offset", "Next offset.", labels=labels)
         start = GaugeMetricFamily("headrace_log_start_offset", "First offset.", labels=labels)
         size = GaugeMetricFamily("headrace_log_size_bytes", "Bytes on disk.", labels=labels)
+        received = CounterMetricFamily(
+            "headrace_partition_received_bytes", "Written by clients.", labels=labels
+        )
+        sent = CounterMetricFamily(
+            "headrace_partition_sent_bytes", "Read by clients.", labels=labels
+        )
         for partition in broker.partitions.in_use():  # ten thousand unused ones say nothing
             values = [partition.topic, str(partition.index)]
             end.add_metric(values, partition.high_watermark)
             start.add_metric(values, partition.log.log_start_offset)
             size.add_metric(values, partition.log.size_bytes)
+            if partition.received_bytes:
+                received.add_metric(values, partition.received_bytes)
+            if partition.sent_bytes:
+                sent.add_metric(values, partition.sent_bytes)
         yield end
         yield start
         yield size
+        yield received
+        yield sent
         yield GaugeMetricFamily(
             "headrace_offline_partitions",
             "Partitions out of service.",
@@ -334,6 +349,28 @@ class MetricsPage:
                 ("isr_expands", "Replicas proposed to join.", replication.isr_expands),
                 ("replica_fetched_bytes", "Bytes followed.", replication.bytes_fetched),
                 ("replica_fetch_failures", "Fetches that failed.", replication.fetch_failures),
+            )
+        )
+
+    def _telemetry(self, broker: Broker) -> Iterator[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        telemetry = broker.telemetry
+        pushed = GaugeMetricFamily(
+            "headrace_client_metric",
+            "What clients told of themselves (KIP-714), the newest of each.",
+            labels=["client_id", "software", "metric"],
+        )
+        for client_id, software, name, value in telemetry.rows(broker.clock.monotonic_ms()):
+            pushed.add_metric([client_id, software, name], value)
+        yield pushed
+        yield from _gauges(
+            (("telemetry_clients", "Clients with a subscription.", telemetry.client_count),)
+        )
+        yield from _counters(
+            (
+                ("telemetry_pushes", "Pushes taken.", telemetry.pushes),
+                ("telemetry_refused", "Pushes refused.", telemetry.refused),
             )
         )
 

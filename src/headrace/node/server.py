@@ -23,7 +23,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import uvloop
 
@@ -33,7 +33,7 @@ from headrace.base.events import EventLog
 from headrace.base.limits import OPEN_SEGMENT_FILES_MAX, SHUTDOWN_TIMEOUT_MS
 from headrace.base.network import Session, Transport
 from headrace.base.promise import Promise
-from headrace.broker.cleaner import LogCleaner
+from headrace.broker.broker import Broker
 from headrace.broker.replication.replication import COMMIT_LOOK_MS
 from headrace.broker.session import KafkaSession
 from headrace.cluster.listener import ControllerSession
@@ -45,12 +45,14 @@ from headrace.node.metadata_quorum import FIRST_BOOTSTRAP_ID, bootstrap_addresse
 from headrace.node.metrics import LoopMetrics, MetricsPage
 from headrace.node.seams import Seams
 from headrace.runtime.buffers import BufferPool
-from headrace.runtime.cleaner import ChildCleaners
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import SidePort
 from headrace.runtime.peers import PeerConnections
 from headrace.runtime.tcp import TcpLimits, TcpServer
+
+if TYPE_CHECKING:
+    from headrace.broker.cleaner import LogCleaner
 
 _UPKEEP_INTERVAL_MS = 1000
 _STALL_PROBE_MS = 100
@@ -338,12 +340,18 @@ class Node:
             self._every(int(config["log.retention.check.interval.ms"]), partitions.retain)
             checkpoint_ms = int(config["replica.high.watermark.checkpoint.interval.ms"])
             self._every(checkpoint_ms, partitions.checkpoint)
-            cleaner = node.broker.cleaner = LogCleaner(
-                partitions, config, self._clock, self.log, ChildCleaners(self._loop)
-            )
-            self._every(_UPKEEP_INTERVAL_MS, cleaner.tick)
+            self._every(_UPKEEP_INTERVAL_MS, self._make_cleaner(node.broker).tick)
         self._probed_ms = self._clock.monotonic_ms()
         self._every(_STALL_PROBE_MS, self._probe_stall)
+
+    def _make_cleaner(self, broker: Broker) -> "LogCleaner":
+        # Imported now, when clients are let in already: a start is measured.
+        from headrace.broker.cleaner import LogCleaner
+        from headrace.runtime.cleaner import ChildCleaners
+
+        worker = ChildCleaners(self._loop)
+        broker.cleaner = LogCleaner(broker.partitions, self._config, self._clock, self.log, worker)
+        return broker.cleaner
 
     def _every(self, interval_ms: float, action: Callable[[], None]) -> None:
         def turn() -> None:

@@ -34,7 +34,7 @@ def engine_for(job: CleaningJob) -> Engine:
     secret = os.urandom(16)
     try:
         from headrace.log.compaction.compiled import CompiledEngine
-    except ImportError:
+    except (ImportError, RuntimeError):  # not installed, or no place for what it compiles
         return PythonEngine(buffer_bytes, job.load_factor, secret)
     return CompiledEngine(buffer_bytes, job.load_factor, secret)
 

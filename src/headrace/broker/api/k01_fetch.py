@@ -254,6 +254,8 @@ class Fetch:
         return rows, total, urgent
 
     def _finish(self, rows: list[tuple[Wanted, FetchedPartition]]) -> None:
+        if self._frame.replica_id < 0:
+            self._count_sent(rows)
         session = self._session
         if session is None:
             self._send(0, 0, rows)
@@ -273,6 +275,14 @@ class Fetch:
         if served and len(served) < len(rows):
             session.to_the_end(served)
         self._send(0, session.session_id, told)
+
+    def _count_sent(self, rows: list[tuple[Wanted, FetchedPartition]]) -> None:
+        find = self._broker.partitions.find
+        for wanted, row in rows:
+            if row.records_length:
+                partition = find(wanted.topic, wanted.index)
+                if partition is not None:
+                    partition.sent_bytes += row.records_length
 
     def _send(
         self, error: int, session_id: int, rows: list[tuple[Wanted, FetchedPartition]]

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (key 44), versions 0–1.
 
 0 set, delete, append, subtract (KIP-339) · 1 flexible.
-Missing: resources other than topics and brokers.
+Missing: resources other than topics, brokers and client metrics.
 
 Decided by the controller (`cluster.configs`).
 """

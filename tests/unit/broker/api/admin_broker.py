@@ -7,6 +7,7 @@ from headrace.base.promise import Promise
 from headrace.broker.api.registry import BY_KEY, endpoint
 from headrace.broker.context import RequestContext
 from headrace.broker.encoded_topics import EncodedTopics
+from headrace.broker.quotas import ClientQuotas
 from headrace.testing.broker import response_class_of
 from headrace.testing.controller import LISTENER, SimulatedController
 from headrace.wire.kafka.codec import decode, encode
@@ -52,6 +53,7 @@ class AdminBroker(SimpleNamespace):
             controller=cluster.controller,
             offsets_log=OffsetsLog(cluster),
             encoded_topics=EncodedTopics(),
+            quotas=ClientQuotas(cluster.config),
         )
 
     @property

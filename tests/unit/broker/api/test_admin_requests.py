@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from tests.unit.broker.api.admin_broker import AdminBroker, versions_of
 
 from headrace.wire.kafka.message import Field, Message
+from headrace.wire.kafka.messages.alter_client_quotas import AlterClientQuotasRequest
 from headrace.wire.kafka.messages.alter_configs import AlterConfigsRequest
 from headrace.wire.kafka.messages.api_versions import ApiVersionsRequest
 from headrace.wire.kafka.messages.create_partitions import CreatePartitionsRequest
 from headrace.wire.kafka.messages.create_topics import CreateTopicsRequest
 from headrace.wire.kafka.messages.delete_topics import DeleteTopicsRequest
+from headrace.wire.kafka.messages.describe_client_quotas import DescribeClientQuotasRequest
 from headrace.wire.kafka.messages.describe_cluster import DescribeClusterRequest
 from headrace.wire.kafka.messages.describe_configs import DescribeConfigsRequest
 from headrace.wire.kafka.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -32,6 +34,8 @@ REQUESTS = (
     DescribeConfigsRequest,
     AlterConfigsRequest,
     IncrementalAlterConfigsRequest,
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
 )
@@ -71,6 +75,8 @@ def values(field: Field, version: int) -> st.SearchStrategy[Any]:
         one = st.booleans()
     elif field.type == "string":
         one = STRINGS
+    elif field.type == "float64":
+        one = st.floats()
     else:
         assert field.type == "uuid", field.type
         one = st.sampled_from((bytes(16), b"u" * 16, bytes(15) + b"\1"))

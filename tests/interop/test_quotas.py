@@ -1,0 +1,96 @@
+"""Quotas set by Kafka's own tool, and held against librdkafka."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from tests.interop.confluent import TIMEOUT_S, consume, create_topic, produce, producer_of
+from tests.interop.java_tools import JavaTools
+
+from headrace.testing.cluster import LocalBroker
+
+pytestmark = pytest.mark.java
+
+TOPIC = "limited"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    # A window of two seconds: what was used is soon forgotten, and the test soon done.
+    settings = {"quota.window.num": "3", "quota.window.size.seconds": "1"}
+    with LocalBroker(settings=settings) as started:
+        create_topic(started.bootstrap_servers, TOPIC)
+        yield started
+
+
+def configs(java: JavaTools, broker: LocalBroker, *arguments: str) -> str:
+    servers = ("--bootstrap-server", broker.bootstrap_servers)
+    return java.run("kafka-configs", *servers, *arguments).check().stdout
+
+
+def test_the_tool_sets_tells_and_removes(java: JavaTools, broker: LocalBroker) -> None:
+    user = ("--entity-type", "users", "--entity-name", "alice")
+    default = ("--entity-type", "clients", "--entity-default")
+    configs(java, broker, "--alter", *user, "--add-config", "producer_byte_rate=1024")
+    configs(java, broker, "--alter", *default, "--add-config", "request_percentage=250")
+    configs(java, broker, "--alter", *user, *default, "--add-config", "consumer_byte_rate=2048")
+    told = configs(java, broker, "--describe", "--entity-type", "users")
+    assert "producer_byte_rate=1024.0" in told
+    assert "alice" in told
+    told = configs(java, broker, "--describe", *default)
+    assert "request_percentage=250.0" in told
+    told = configs(java, broker, "--describe", *user, *default)
+    assert "consumer_byte_rate=2048.0" in told
+    address = ("--entity-type", "ips", "--entity-name", "127.0.0.9")
+    configs(java, broker, "--alter", *address, "--add-config", "connection_creation_rate=5")
+    assert "connection_creation_rate=5.0" in configs(java, broker, "--describe", *address)
+    for entity, key in (
+        (user, "producer_byte_rate"),
+        (default, "request_percentage"),
+        ((*user, *default), "consumer_byte_rate"),
+        (address, "connection_creation_rate"),
+    ):
+        configs(java, broker, "--alter", *entity, "--delete-config", key)
+    assert "byte_rate" not in configs(java, broker, "--describe", "--entity-type", "users")
+
+
+def test_a_producer_and_a_consumer_are_held_to_their_rates(
+    java: JavaTools, broker: LocalBroker
+) -> None:
+    servers, quota = broker.bootstrap_servers, 200_000
+    client = ("--entity-type", "clients", "--entity-name", "slow")
+    rates = f"producer_byte_rate={quota},consumer_byte_rate={quota}"
+    configs(java, broker, "--alter", *client, "--add-config", rates)
+    throttled: list[float] = []
+    settings = {
+        "bootstrap.servers": servers,
+        "client.id": "slow",
+        "throttle_cb": lambda event: throttled.append(event.throttle_time),
+    }
+    producer = Producer({**settings, "batch.size": 20_000, "linger.ms": 1})
+    started_s = time.monotonic()
+    records = [(b"k", bytes(1000)) for _ in range(1200)]
+    produce(producer, TOPIC, records)
+    took_s = time.monotonic() - started_s
+    assert took_s > 2.0, f"1.2 MB at 0.2 MB/s, with a burst of two seconds, took {took_s} s"
+    assert max(throttled, default=0) > 0
+    throttled.clear()
+    reading = {
+        "group.id": "slow",
+        "auto.offset.reset": "earliest",
+        "fetch.message.max.bytes": 90_000,
+    }
+    reader = Consumer({**settings, **reading})
+    reader.subscribe([TOPIC])
+    started_s = time.monotonic()
+    consume(reader, 1200, timeout_s=3 * TIMEOUT_S)
+    took_s = time.monotonic() - started_s
+    reader.close()
+    assert took_s > 2.0, f"1.2 MB at 0.2 MB/s, with a burst of two seconds, took {took_s} s"
+    assert max(throttled, default=0) > 0
+    assert broker.metrics()["headrace_throttled_requests_total"] > 0
+    fast = producer_of(servers, client_id="fast")
+    started_s = time.monotonic()
+    produce(fast, TOPIC, records)
+    assert time.monotonic() - started_s < 2.0 + took_s, "others are not held back"
