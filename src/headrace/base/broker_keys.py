@@ -291,6 +291,11 @@ _QUORUM = (
 _REPLICATION = (
     _key("inter.broker.listener.name", _S, None, _MEDIUM,
          "Listener that brokers use among themselves."),
+    _key("replica.selector.class", _S, None, _MEDIUM,
+         "Who tells a consumer which replica to read from: with the RackAwareReplicaSelector one "
+         "in its own rack (client.rack, broker.rack), else always the leader.",
+         OneOf(("org.apache.kafka.common.replica.LeaderSelector",
+                "org.apache.kafka.common.replica.RackAwareReplicaSelector"))),
     _key("replica.lag.time.max.ms", _L, 30_000, _HIGH,
          "A follower that has not caught up for so long leaves the in-sync replicas."),
     _key("replica.fetch.max.bytes", _I, 1_048_576, _MEDIUM,
@@ -441,7 +446,6 @@ _IDLE = (
     _idle("group.consumer.min.assignment.interval.ms", _I, 0, _ZERO_UP),
     _idle("group.consumer.max.assignment.interval.ms", _I, 15_000, _ZERO_UP),
     _idle("group.consumer.assignor.offload.enable", _B, True),
-    _idle("replica.selector.class", _S, None),
     _idle("replica.socket.receive.buffer.bytes", _I, 65_536),
     _idle("socket.connection.setup.timeout.ms", _L, 10_000),
     _idle("socket.connection.setup.timeout.max.ms", _L, 30_000),

@@ -29,6 +29,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import ClientQuotas
+from headrace.broker.replica_selector import RACK_AWARE
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
 from headrace.broker.telemetry import ClientTelemetry
@@ -165,6 +166,7 @@ class Broker:
         """Settings that the hot path reads, as plain attributes."""
         self.validate_records = bool(self.config["headrace.produce.validate.records"])
         self.fetch_bytes_max = int(self.config["fetch.max.bytes"])
+        self.selects_by_rack = self.config["replica.selector.class"] == RACK_AWARE
         self.transactions.configure(self.config)
 
     def advertised(self, listener_name: str) -> tuple[str, int]:

@@ -142,6 +142,14 @@ class BrokerLifecycle:
         else:
             self._register_again(ErrorCode.of(response.error_code).name)
 
+    def _register_after_all(self) -> None:
+        """Story: 1. a process sends its registration and dies; 2. the next one on these directories
+        registers; 3. the first registration arrives after all and takes its place. The one that
+        lives says so again."""
+        now_ms = self._clock.monotonic_ms()
+        self._deadline_ms = now_ms + self._settings.registration_timeout_ms
+        self._timer = self._timers.call_later(REGISTRATION_RETRY_MS, self._register)
+
     def _register_again(self, reason: str) -> None:
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._deadline_ms:
@@ -185,6 +193,10 @@ class BrokerLifecycle:
         response = settled.value() if settled.error is None else None
         if not isinstance(response, BrokerHeartbeatResponse) or response.error_code:
             self._on_refused_beat(response, settled.error)
+            code = getattr(response, "error_code", 0)
+            if code == ErrorCode.STALE_BROKER_EPOCH and self.state is not State.LEAVING:
+                self._register_after_all()
+                return
         else:
             self._on_accepted_beat(response)
         if not self._has_ended:

@@ -58,6 +58,7 @@ class Partition:
         "high_watermark",
         "in_sync",
         "index",
+        "is_following",
         "is_internal",
         "is_leader",
         "leader_epoch",
@@ -99,6 +100,8 @@ class Partition:
         self.refusal = ErrorCode.NONE
         """What clients are told: `error`, or that another broker leads."""
         self.is_leader = True
+        self.is_following = False
+        """We fetch from a leader: consumers may read here what it told us to be committed."""
         self.in_sync: InSync | None = None
         """None where there is no other replica, or another broker leads."""
         self.on_failure: Callable[[StorageError], None] | None = None
@@ -172,6 +175,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.in_sync = in_sync
         self.is_leader = True
+        self.is_following = False
         self.refusal = self.error
         if in_sync is None:
             self.high_watermark = self.log.log_end_offset
@@ -217,7 +221,7 @@ class Partition:
         self.commit_staged_first()
         self.leader_epoch = leader_epoch
         self.in_sync = None
-        self.is_leader = False
+        self.is_leader = self.is_following = False
         self.refusal = self.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._commits.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.release_waiters()
@@ -225,7 +229,11 @@ class Partition:
     def on_leader_offsets(self, high_watermark: int, log_start_offset: int) -> None:
         """What a fetch told the follower of the leader's log."""
         log = self.log
+        before = self.high_watermark
         self.high_watermark = max(0, min(high_watermark, log.log_end_offset))
+        if self._waiters and self.high_watermark > before:
+            for waiter in list(self._waiters):
+                waiter.on_appended(ANY_BYTES)
         if log.log_start_offset < log_start_offset <= log.log_end_offset:
             log.delete_records(log_start_offset)
 

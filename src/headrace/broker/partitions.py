@@ -33,6 +33,7 @@ from headrace.log.partition_log import PartitionLog
 from headrace.log.unmade_log import UnmadeLog
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.metadata_records import (
+    ClearElrRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -157,6 +158,9 @@ class Partitions:
         for record in records:
             if isinstance(record, PartitionRecord | PartitionChangeRecord):
                 changed.setdefault(record.topic_id, set()).add(record.partition_id)
+            elif isinstance(record, ClearElrRecord):
+                for topic_id, indexes in self._cleared(image, record.topic_name):
+                    changed.setdefault(topic_id, set()).update(indexes)
             elif isinstance(record, RemoveTopicRecord):
                 changed.pop(record.topic_id, None)
                 gone |= self._delete(record.topic_id)
@@ -173,6 +177,12 @@ class Partitions:
         self._settle()
         self._damage.tell(self._log)
         return gone
+
+    def _cleared(self, image: ClusterImage, name: str) -> Iterator[tuple[bytes, set[int]]]:
+        """Partitions that have a new partition epoch, perhaps."""
+        for topic in [image.topics_by_name.get(name)] if name else image.topics_by_name.values():
+            if topic is not None and topic.topic_id in self.by_id:
+                yield topic.topic_id, set(self.by_id[topic.topic_id])
 
     def on_caught_up(self) -> None:
         """History was followed to its present end: whatever comes now is new, and can't have

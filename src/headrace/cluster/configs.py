@@ -19,7 +19,7 @@ from headrace.base.config import ConfigDef, ConfigError, ConfigType, format_valu
 from headrace.base.group_config import GROUP_CONFIG, validate_group_configs
 from headrace.base.limits import CONFIG_VALUE_CHARS_MAX, CONFIGS_PER_RESOURCE_MAX
 from headrace.base.topic_config import TOPIC_CONFIG, topic_defaults, validate_topic_configs
-from headrace.cluster.decision import DecisionContext, Records, Refusal
+from headrace.cluster.decision import MIN_INSYNC_KEY, DecisionContext, Records, Refusal
 from headrace.cluster.image import (
     RESOURCE_BROKER,
     RESOURCE_CLIENT_METRICS,
@@ -30,7 +30,7 @@ from headrace.cluster.image import (
 from headrace.cluster.topic_names import topic_name_refusal
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import alter_configs, incremental_alter_configs
-from headrace.wire.kafka.messages.metadata_records import ConfigRecord
+from headrace.wire.kafka.messages.metadata_records import ClearElrRecord, ConfigRecord
 
 Values = dict[str, str | None]
 
@@ -120,8 +120,28 @@ def _decide(
             outcomes.append((resource, outcome))
         else:
             records += outcome
+            records += _eligible_no_more(image, outcome)
             outcomes.append((resource, None))
     return records, outcomes
+
+
+def _eligible_no_more(image: ClusterImage, changes: Records) -> Records:
+    """With another `min.insync.replicas` more may be committed than those who are eligible have
+    (KIP-966)."""
+    for change in changes:
+        if change.name != MIN_INSYNC_KEY:
+            continue
+        topic = image.topics_by_name.get(change.resource_name)
+        is_topic = change.resource_type == RESOURCE_TOPIC
+        topics = [topic] if is_topic else list(image.topics_by_name.values())
+        if any(
+            partition.eligible_leader_replicas or partition.last_known_elr
+            for each in topics
+            if each is not None
+            for partition in each.partitions
+        ):
+            return [ClearElrRecord(topic_name=change.resource_name if is_topic else "")]
+    return []
 
 
 def _decide_resource(

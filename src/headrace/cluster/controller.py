@@ -250,7 +250,8 @@ class Controller:
         from headrace.cluster.leadership import preferred_elections
 
         self._by_itself(
-            "preferred elections", lambda image: (preferred_elections(image, ELECTIONS_MAX), None)
+            "preferred elections",
+            lambda image: (preferred_elections(image, ELECTIONS_MAX, self._context()), None),
         )
         self._schedule_balance()
 

@@ -21,6 +21,7 @@ Records = list[Any]
 
 
 UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
+MIN_INSYNC_KEY = "min.insync.replicas"
 
 
 def _no_sessions() -> BrokerSessions:

@@ -13,7 +13,12 @@ from headrace.cluster.broker_epochs import broker_refusal
 from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.draft import Draft
 from headrace.cluster.image import BrokerImage, ClusterImage, PartitionImage
-from headrace.cluster.leadership import acceptance, changes_at_leaving, election_for
+from headrace.cluster.leadership import (
+    acceptance,
+    changes_at_leaving,
+    election_for,
+    isr_count_min,
+)
 from headrace.cluster.partition_change import change_partition
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.assign_replicas_to_dirs import (
@@ -32,9 +37,10 @@ def changes_at_lost_directories(
     partitions = (
         (topic, partition)
         for topic, partition in image.partitions()
-        if broker.broker_id in partition.isr and partition.directory_of(broker.broker_id) in lost
+        if partition.directory_of(broker.broker_id) in lost
+        and broker.broker_id in partition.isr + partition.eligible_leader_replicas
     )
-    records = changes_at_leaving(image, broker.broker_id, context, partitions)
+    records = changes_at_leaving(image, broker.broker_id, context, partitions, is_lossy=True)
     remaining = [directory for directory in broker.log_dirs if directory not in lost]
     if remaining:
         # The record can't say "none": a broker without a directory is about to stop.
@@ -96,8 +102,14 @@ def _assign(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if broker_id not in before.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    name = image.topics_by_id[topic_id].name
     target = replace(before, directories=_with_directory(before, broker_id, directory))
-    if not image.brokers[broker_id].has_online(directory):
+    broker = image.brokers[broker_id]
+    # From a directory that is gone to another it did not move: it begins anew there.
+    is_lost = not broker.has_online(directory) or not broker.has_online(
+        before.directory_of(broker_id)
+    )
+    if is_lost:
         isr = tuple(replica for replica in before.isr if replica != broker_id)
         target = replace(target, isr=isr)
     record = change_partition(
@@ -105,7 +117,9 @@ def _assign(
         before,
         target,
         acceptance(image, target),
-        election_for(image, image.topics_by_id[topic_id].name, context),
+        election_for(image, name, context),
+        isr_count_min=isr_count_min(image, name, context),
+        lossy=broker_id if is_lost else None,
     )
     draft.add(before, record)
     return ErrorCode.NONE

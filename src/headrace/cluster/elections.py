@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.draft import Draft
 from headrace.cluster.image import NO_LEADER, ClusterImage
-from headrace.cluster.leadership import acceptance
+from headrace.cluster.leadership import acceptance, isr_count_min
 from headrace.cluster.partition_change import Election, change_partition
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.elect_leaders import (
@@ -23,7 +23,7 @@ _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def decide_elect_leaders(
-    image: ClusterImage, request: ElectLeadersRequest, _context: DecisionContext
+    image: ClusterImage, request: ElectLeadersRequest, context: DecisionContext
 ) -> tuple[Records, ElectLeadersResponse]:
     election = _ELECTIONS.get(request.election_type)
     if election is None:
@@ -32,7 +32,9 @@ def decide_elect_leaders(
     is_all = request.topic_partitions is None
     results: list[ReplicaElectionResult] = []
     for name, indexes in _asked(image, request):
-        outcomes = [(index, _elect(image, draft, name, index, election)) for index in indexes]
+        outcomes = [
+            (index, _elect(image, draft, name, index, election, context)) for index in indexes
+        ]
         if is_all:
             # Asked for all, those that need none are left out.
             outcomes = [
@@ -60,7 +62,12 @@ def _asked(image: ClusterImage, request: ElectLeadersRequest) -> Iterator[tuple[
 
 
 def _elect(
-    image: ClusterImage, draft: Draft, name: str, index: int, election: Election
+    image: ClusterImage,
+    draft: Draft,
+    name: str,
+    index: int,
+    election: Election,
+    context: DecisionContext,
 ) -> Refusal | None:
     topic = image.topics_by_name.get(name)
     if topic is None:
@@ -72,7 +79,14 @@ def _elect(
         election is Election.UNCLEAN and before.leader != NO_LEADER
     ):
         return _refuse(ErrorCode.ELECTION_NOT_NEEDED)
-    record = change_partition(topic.topic_id, before, before, acceptance(image, before), election)
+    record = change_partition(
+        topic.topic_id,
+        before,
+        before,
+        acceptance(image, before),
+        election,
+        isr_count_min=isr_count_min(image, name, context),
+    )
     if election is Election.PREFERRED and (record is None or record.leader != before.replicas[0]):
         return _refuse(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     if record is None:

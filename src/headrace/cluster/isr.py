@@ -14,7 +14,7 @@ from headrace.cluster.broker_epochs import ANY_EPOCH, broker_refusal
 from headrace.cluster.decision import DecisionContext, Records
 from headrace.cluster.draft import Draft
 from headrace.cluster.image import LEADER_UNCHANGED, ClusterImage, PartitionImage
-from headrace.cluster.leadership import acceptance, election_for
+from headrace.cluster.leadership import acceptance, election_for, isr_count_min
 from headrace.cluster.partition_change import change_partition
 from headrace.cluster.registrations import RECOVERED, RECOVERING
 from headrace.wire.kafka.errors import ErrorCode
@@ -80,6 +80,7 @@ def _alter(
         target,
         acceptance(image, before),
         election_for(image, topic.name, context),
+        isr_count_min=isr_count_min(image, topic.name, context),
     )
     after = draft.add(before, record)
     if record is not None and record.leader not in (LEADER_UNCHANGED, broker_id):

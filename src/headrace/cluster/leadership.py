@@ -11,7 +11,13 @@ could lead, and is in no ISR that has another member who lives.
 
 from collections.abc import Iterable, Iterator
 
-from headrace.cluster.decision import UNCLEAN_ELECTION_KEY, DecisionContext, Records
+from headrace.cluster.decision import (
+    MIN_INSYNC_KEY,
+    UNCLEAN_ELECTION_KEY,
+    DecisionContext,
+    Records,
+)
+from headrace.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from headrace.cluster.image import (
     NO_LEADER,
     RESOURCE_BROKER,
@@ -20,7 +26,12 @@ from headrace.cluster.image import (
     PartitionImage,
     TopicImage,
 )
-from headrace.cluster.partition_change import Election, IsAcceptable, change_partition
+from headrace.cluster.partition_change import (
+    NO_ELIGIBLE,
+    Election,
+    IsAcceptable,
+    change_partition,
+)
 from headrace.cluster.registrations import with_isr
 from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
 
@@ -61,19 +72,35 @@ def election_for(image: ClusterImage, topic: str, context: DecisionContext) -> E
     return Election.UNCLEAN if is_unclean_enabled(image, topic, context) else Election.ONLINE
 
 
+def isr_count_min(image: ClusterImage, topic: str, context: DecisionContext) -> int:
+    """`min.insync.replicas` where eligible leader replicas are kept, `NO_ELIGIBLE` elsewhere.
+
+    The topic's, else the cluster's, else this controller's file: that one must be the brokers'.
+    """
+    if not image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION):
+        return NO_ELIGIBLE
+    for values in (image.topic_configs(topic), image.configs.get((RESOURCE_BROKER, ""), {})):
+        if MIN_INSYNC_KEY in values:
+            return int(values[MIN_INSYNC_KEY])
+    return int(context.config[MIN_INSYNC_KEY])
+
+
 def changes_at_leaving(
     image: ClusterImage,
     broker_id: int,
     context: DecisionContext,
     partitions: Iterable[TopicPartition] | None = None,
+    *,
+    is_lossy: bool = False,
 ) -> Records:
     """A broker is fenced or goes: it leaves every ISR and every leadership.
 
-    Where it is the last of the ISR it stays in it, and the partition has no leader.
+    Where it was the last of the ISR the partition has no leader, and the broker is eligible to be
+    one unless it may have lost part of its log.
     """
     if partitions is None:
         partitions = with_replica_in_isr(image, broker_id)
-    return _changes(image, partitions, context, leaving=broker_id)
+    return _changes(image, partitions, context, leaving=broker_id, is_lossy=is_lossy)
 
 
 def changes_at_shutdown(image: ClusterImage, broker_id: int, context: DecisionContext) -> Records:
@@ -90,22 +117,29 @@ def changes_at_registration(
     """A new incarnation (`broker`) takes the place of the one in the image.
 
     What others can lead they lead, and what lies in a directory that did not come back nobody
-    does. After an unclean stop it is in sync no more wherever another was, dead or alive: a power
-    cut may have taken what was acknowledged (KIP-966). What it alone has it leads on, then in a new
-    leader epoch, so that followers and consumers can tell records that were lost with the page
-    cache from those written at the same offsets afterwards (KIP-101, KIP-320).
+    does. After an unclean stop it is neither in sync nor eligible wherever there is another
+    replica, dead or alive: a power cut may have taken what was acknowledged (KIP-966). What has no
+    other replica it leads on, then in a new leader epoch, so that consumers can tell records that
+    were lost with the page cache from those written at the same offsets afterwards (KIP-320).
     """
     broker_id = broker.broker_id
     up = _up(image, leaving=broker_id)
     leaves: list[TopicPartition] = []
+    loses: list[TopicPartition] = []
     stays: list[TopicPartition] = []
-    for topic, partition in with_replica_in_isr(image, broker_id):
-        is_lost = not broker.has_online(partition.directory_of(broker_id))
-        # Its log may lack what it had: as long as there is another to wait for, it does not count.
-        has_others = not is_clean and len(partition.isr) > 1
-        is_left = is_lost or has_others or _any_up(image, partition, up)
-        (leaves if is_left else stays).append((topic, partition))
+    keeps_eligible = bool(image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION))
+    for topic, partition in with_candidate(image, broker_id):
+        count = len(partition.replicas if keeps_eligible else partition.isr)
+        if not broker.has_online(partition.directory_of(broker_id)) or (not is_clean and count > 1):
+            loses.append((topic, partition))
+        elif broker_id not in partition.isr:
+            continue
+        elif _any_up(image, partition, up):
+            leaves.append((topic, partition))
+        else:
+            stays.append((topic, partition))
     records = _changes(image, leaves, context, leaving=broker_id)
+    records += _changes(image, loses, context, leaving=broker_id, is_lossy=True)
     if not is_clean:
         records += [
             _new_leader_epoch(topic, partition)
@@ -142,7 +176,7 @@ def unclean_elections(image: ClusterImage, context: DecisionContext, limit: int)
     return _changes(image, leaderless, context, limit=limit)
 
 
-def preferred_elections(image: ClusterImage, limit: int) -> Records:
+def preferred_elections(image: ClusterImage, limit: int, context: DecisionContext) -> Records:
     """The first replica leads where it can; at most `limit` partitions at once."""
     records: Records = []
     for topic, partition in image.partitions():
@@ -158,6 +192,7 @@ def preferred_elections(image: ClusterImage, limit: int) -> Records:
             partition,
             acceptance(image, partition),
             Election.PREFERRED,
+            isr_count_min=isr_count_min(image, topic.name, context),
         )
         if record is not None:
             records.append(record)
@@ -166,6 +201,15 @@ def preferred_elections(image: ClusterImage, limit: int) -> Records:
 
 def with_replica_in_isr(image: ClusterImage, broker_id: int) -> Iterator[TopicPartition]:
     return (pair for pair in image.partitions() if broker_id in pair[1].isr)
+
+
+def with_candidate(image: ClusterImage, broker_id: int) -> Iterator[TopicPartition]:
+    """Partitions that the broker could lead: it is in sync or eligible."""
+    return (
+        (topic, partition)
+        for topic, partition in image.partitions()
+        if broker_id in partition.isr or broker_id in partition.eligible_leader_replicas
+    )
 
 
 def movable(image: ClusterImage, broker_id: int) -> Iterator[TopicPartition]:
@@ -190,21 +234,28 @@ def _changes(
     leaving: int | None = None,
     joining: int | None = None,
     limit: int | None = None,
+    is_lossy: bool = False,
 ) -> Records:
     records: Records = []
     up = _up(image, leaving, joining)
-    elections: dict[str, Election] = {}
+    elections: dict[str, tuple[Election, int]] = {}
     for topic, partition in partitions:
         if limit is not None and len(records) >= limit:
             break
         if topic.name not in elections:
-            elections[topic.name] = election_for(image, topic.name, context)
+            elections[topic.name] = (
+                election_for(image, topic.name, context),
+                isr_count_min(image, topic.name, context),
+            )
+        election, minimum = elections[topic.name]
         record = change_partition(
             topic.topic_id,
             partition,
             with_isr(partition, tuple(each for each in partition.isr if each != leaving)),
             _accepting(image, partition, up),
-            elections[topic.name],
+            election,
+            isr_count_min=minimum,
+            lossy=leaving if is_lossy else None,
         )
         if record is not None:
             records.append(record)

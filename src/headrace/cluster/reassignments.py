@@ -18,7 +18,7 @@ from dataclasses import replace
 from headrace.cluster.decision import DecisionContext, Records, Refusal
 from headrace.cluster.draft import Draft
 from headrace.cluster.image import ClusterImage, PartitionImage, TopicImage
-from headrace.cluster.leadership import acceptance, election_for, is_unclean_enabled
+from headrace.cluster.leadership import acceptance, election_for, is_unclean_enabled, isr_count_min
 from headrace.cluster.partition_change import change_partition, directories_for
 from headrace.cluster.placement import manual_refusal
 from headrace.wire.kafka.errors import ErrorCode
@@ -86,7 +86,7 @@ def _alter(
         outcome = _cancel(image, topic, before, context)
     else:
         refusal = _target_refusal(image, before, wanted.replicas, may_change_factor)
-        outcome = refusal or _move(image, topic, before, tuple(wanted.replicas))
+        outcome = refusal or _move(image, topic, before, tuple(wanted.replicas), context)
     if isinstance(outcome, Refusal):
         return outcome
     draft.add(before, outcome)
@@ -117,7 +117,11 @@ def _target_refusal(
 
 
 def _move(
-    image: ClusterImage, topic: TopicImage, before: PartitionImage, wanted: tuple[int, ...]
+    image: ClusterImage,
+    topic: TopicImage,
+    before: PartitionImage,
+    wanted: tuple[int, ...],
+    context: DecisionContext,
 ) -> PartitionChangeRecord | None:
     # A second move replaces the first: what that one was adding, and this one does not want,
     # leaves at once, unless it is all that is in sync.
@@ -135,7 +139,13 @@ def _move(
         removing_replicas=removing,
         directories=directories_for(before, replicas),
     )
-    return change_partition(topic.topic_id, before, target, acceptance(image, before))
+    return change_partition(
+        topic.topic_id,
+        before,
+        target,
+        acceptance(image, before),
+        isr_count_min=isr_count_min(image, topic.name, context),
+    )
 
 
 def _cancel(
@@ -166,6 +176,7 @@ def _cancel(
         target,
         acceptance(image, before),
         election_for(image, topic.name, context),
+        isr_count_min=isr_count_min(image, topic.name, context),
     )
 
 

@@ -25,6 +25,7 @@ from headrace.log.directory import LogDirectory
 from headrace.log.file_budget import FileBudget
 from headrace.node.controller_channel import ControllerChannel
 from headrace.node.formatting import directories_of, looks_elsewhere
+from headrace.node.lives import Lives
 from headrace.node.membership import Membership
 from headrace.node.metadata_quorum import MetadataQuorum, open_metadata_quorum
 from headrace.node.seams import Seams
@@ -93,6 +94,7 @@ class AssembledNode:
         host.on_inactive = self._on_inactive
         host.on_leader_change = self._tell_leader_change
         self._has_begun = False
+        self._lives = Lives(seams.storage, [each.path for each in directories])
 
     # -- making ------------------------------------------------------------------------
 
@@ -215,7 +217,9 @@ class AssembledNode:
             self._has_begun = True
             if self.broker is not None:
                 self.broker.partitions.on_caught_up()
-            self.lifecycle.start(self._registration())
+            registration = self._registration()
+            self._lives.note(self.lifecycle.incarnation_id)
+            self.lifecycle.start(registration)
 
     def _is_caught_up(self) -> bool:
         """To the leader's high watermark: ours stands at the end of each piece of history."""
@@ -224,7 +228,6 @@ class AssembledNode:
 
     def _registration(self) -> BrokerRegistrationRequest:
         assert self.broker is not None
-        epochs = {each.last_broker_epoch if each.was_clean else -1 for each in self.directories}
         return BrokerRegistrationRequest(
             broker_id=self.broker.node_id,
             cluster_id=self.cluster_id,
@@ -235,8 +238,19 @@ class AssembledNode:
             features=supported_features(),
             rack=self.config["broker.rack"],
             log_dirs=self.broker.partitions.directory_ids,
-            previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
+            previous_broker_epoch=self._previous_epoch(),
         )
+
+    def _previous_epoch(self) -> int:
+        """Of the life before this one, if nothing that it wrote can be lost; else -1."""
+        assert self.broker is not None
+        epochs = {each.last_broker_epoch if each.was_clean else -1 for each in self.directories}
+        if epochs != {-1}:
+            return epochs.pop() if len(epochs) == 1 else -1
+        registered = self.broker.image.brokers.get(self.broker.node_id)
+        if registered is None or not self._lives.knows(registered.incarnation_id):
+            return -1
+        return registered.broker_epoch
 
     def _maybe_begin_roles(self) -> None:
         """Once our registration was followed: before, it is history, and we have no epoch to tell
@@ -246,6 +260,8 @@ class AssembledNode:
         known = self.broker.image.brokers.get(self.broker.node_id)
         if epoch >= 0 and known is not None and known.broker_epoch == epoch:
             self.broker.partitions.begin_roles()
+            if self.broker.is_serving:
+                self.broker.broker_epoch = epoch  # it was registered once more
 
     def _on_serving(self, broker_epoch: int) -> int:
         assert self.broker is not None

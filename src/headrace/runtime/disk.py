@@ -22,6 +22,7 @@ from headrace.base.errors import StorageError
 from headrace.base.storage import Buffer, File
 
 IOV_MAX = 1024
+BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 SYNC_THREADS = 4
 FALLOC_FL_KEEP_SIZE = 1
 
@@ -332,6 +333,13 @@ class DiskStorage:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+
+    def boot_id(self) -> str:
+        try:
+            with open(BOOT_ID_PATH, encoding="ascii") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
 
     def free_bytes(self, path: str) -> int:
         with _failing(path):

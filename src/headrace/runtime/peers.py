@@ -20,7 +20,7 @@ Invariants:
 import asyncio
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from headrace.base.clock import Clock
@@ -37,6 +37,10 @@ OnAnswer = Callable[[Message | None, bool], None]
 RECONNECT_MS_MIN = 20
 RECONNECT_MS_MAX = 320
 CONNECT_TIMEOUT_MS = 1_000
+
+SCRATCH_BYTES = 64 * 1024
+SPARE_BYTES_MAX = 16 * 1024 * 1024
+"""A response buffer that a connection keeps between two answers."""
 
 _SIZE = struct.Struct(">i")
 _FETCH, _VOTE, _LIFE, _FORWARD = "fetch", "vote", "life", "forward"
@@ -126,7 +130,85 @@ class _Pending:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class _PeerConnection(asyncio.Protocol):
+class ResponseFrames:
+    """Cuts what a peer sends into frames, without copying those that matter.
+
+        scratch   the beginning of a frame, and small frames whole: copied, they are small
+        large     a buffer of its own for a frame that is not in the scratch yet: the rest of it is
+                  received right behind its beginning, and handed out as it is
+
+    Messages keep views of what they were read from (a follower writes records from there). A large
+    buffer is used again only if nobody has a view of it any more.
+    """
+
+    __slots__ = ("_end", "_frame_bytes", "_large", "_scratch", "_spare")
+
+    def __init__(self) -> None:
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._large: bytearray | None = None
+        self._spare: bytearray | None = None
+        self._frame_bytes = 0
+        """Of the frame in the large buffer, with its size."""
+        self._end = 0
+        """Of what was received, in the large buffer or else in the scratch."""
+
+    def clear(self) -> None:
+        self._large = None
+        self._end = 0
+
+    def room(self) -> memoryview:
+        if self._large is not None:
+            return memoryview(self._large)[self._end : self._frame_bytes]
+        return memoryview(self._scratch)[self._end :]
+
+    def received(self, byte_count: int) -> Iterator[bytes | memoryview]:
+        """Whole frames, without their sizes. Raises ProtocolError for one that can't be."""
+        self._end += byte_count
+        large = self._large
+        if large is None:
+            yield from self._cut_scratch()
+        elif self._end == self._frame_bytes:
+            self._large, self._end = None, 0
+            yield memoryview(large)[4 : self._frame_bytes]
+            self._maybe_keep(large)
+
+    def _cut_scratch(self) -> Iterator[bytes]:
+        scratch, start = self._scratch, 0
+        while self._end - start >= 4:
+            (size,) = _SIZE.unpack_from(scratch, start)
+            if not 4 <= size <= FRAME_BYTES_MAX:
+                raise ProtocolError(f"a response of {size} bytes")
+            stop = start + 4 + size
+            if stop > self._end:
+                break
+            yield bytes(memoryview(scratch)[start + 4 : stop])
+            start = stop
+        begun = self._end - start
+        if begun >= 4 and 4 + size > SCRATCH_BYTES // 2:
+            large = self._take(4 + size)
+            large[:begun] = memoryview(scratch)[start : self._end]
+            self._large, self._frame_bytes = large, 4 + size
+        elif start:
+            scratch[:begun] = scratch[start : self._end]
+        self._end = begun
+
+    def _take(self, byte_count: int) -> bytearray:
+        spare, self._spare = self._spare, None
+        if spare is not None and len(spare) >= byte_count:
+            try:
+                spare.append(0)  # refused as long as somebody has a view of it
+            except BufferError:
+                return bytearray(byte_count)
+            spare.pop()
+            return spare
+        return bytearray(byte_count)
+
+    def _maybe_keep(self, buffer: bytearray) -> None:
+        if len(self._spare or b"") < len(buffer) <= SPARE_BYTES_MAX:
+            self._spare = buffer
+
+
+class _PeerConnection(asyncio.BufferedProtocol):
     """idle --send--> connecting --made--> open --lost--> idle (resting, if it never opened)"""
 
     def __init__(
@@ -141,7 +223,7 @@ class _PeerConnection(asyncio.Protocol):
         self._unsent: list[bytes] = []
         self._pending: dict[int, _Pending] = {}
         self._correlation_id = 0
-        self._received = bytearray()
+        self._frames = ResponseFrames()
         self._rest_ms = 0
         self._rest_until_ms = 0
         self._was_refused = False
@@ -202,7 +284,7 @@ class _PeerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are asyncio's by behaviour, not by class.
         self._transport = cast(asyncio.Transport, transport)
-        self._received.clear()
+        self._frames.clear()
         self._rest_ms = 0
         self._was_refused = False
         self.failure = ""
@@ -210,27 +292,17 @@ class _PeerConnection(asyncio.Protocol):
         if unsent:
             self._transport.write(b"".join(unsent))
 
-    def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        start = 0
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            while len(received) - start >= 4:
-                (size,) = _SIZE.unpack_from(received, start)
-                if not 4 <= size <= FRAME_BYTES_MAX:
-                    raise ProtocolError(f"a response of {size} bytes")
-                stop = start + 4 + size
-                if stop > len(received):
-                    break
-                # A copy: messages keep views of what they were read from.
-                self._on_frame(bytes(received[start + 4 : stop]))
-                start = stop
+            for frame in self._frames.received(nbytes):
+                self._on_frame(frame)
         except ProtocolError as error:
             self.close(str(error))
-            return
-        del received[:start]
 
-    def _on_frame(self, frame: bytes) -> None:
+    def _on_frame(self, frame: bytes | memoryview) -> None:
         (correlation_id,) = _SIZE.unpack_from(frame)
         pending = self._pending.pop(correlation_id, None)
         if pending is None:

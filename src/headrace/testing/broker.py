@@ -104,6 +104,12 @@ class SimulatedBroker:
         self.disk.crash(self.random, tear=tear)
         self._forget()
 
+    def reboot(self) -> None:
+        """Power loss when all that was written happens to be on disk."""
+        for log in self.broker.partitions.made_logs():
+            log.flush_now()
+        self.crash(tear=False)
+
     def _forget(self) -> None:
         # Timers of the process that is gone must not ring in the next one.
         self.timers = SimulatedTimers(self.clock)

@@ -212,6 +212,7 @@ class SimulatedDisk:
         self._locks: dict[str, int] = {}
         self._deferred: list[Callable[[], None]] = []
         self._replaced: dict[str, int] = {}
+        self._boot_count = 1
 
     # -- what a test does ----------------------------------------------------------------------
 
@@ -225,6 +226,7 @@ class SimulatedDisk:
     def crash(self, rng: random.Random, *, tear: bool = True) -> None:
         """Power loss. Waiting syncs never complete."""
         self.kill()
+        self._boot_count += 1
         self._root.crash(rng, tear)
 
     def kill(self) -> None:
@@ -425,6 +427,9 @@ class SimulatedDisk:
             return "another process"
         self._locks[path] = self.life
         return None
+
+    def boot_id(self) -> str:
+        return f"boot-{self._boot_count}"
 
     def free_bytes(self, path: str) -> int:
         self._directory(path)

@@ -23,8 +23,16 @@ LIMIT_MS = 30_000
 
 
 class Scenario:
-    def __init__(self, *replicas: int, min_insync: int = 1, seed: int = 1) -> None:
-        self.world = World(seed, broker_count=3, voter_count=1)
+    def __init__(
+        self,
+        *replicas: int,
+        min_insync: int = 1,
+        seed: int = 1,
+        selector: str = "",
+        racks: bool = False,
+    ) -> None:
+        settings = {"replica.selector.class": selector} if selector else {}
+        self.world = World(seed, broker_count=3, voter_count=1, settings=settings, has_racks=racks)
         self.client = Client(self.world, 1)
         self.world.start_all()
         self.until(lambda: all(node.is_serving for node in self.world.nodes.values()))

@@ -91,7 +91,7 @@ def test_6_1_no_4_fails_where_an_epoch_begins_with_its_first_batch() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_6_1_no_4_an_epoch_that_began_outlives_a_power_cut(seed: int) -> None:
     """The new leader's first act is on disk: its epoch, in which nothing is written yet."""
-    scenario = Scenario(2, 3, seed=seed)
+    scenario = Scenario(2, 3, min_insync=2, seed=seed)
     scenario.produce(2, b"m1")
     scenario.partition(3).log.flush_now()
     scenario.node(2).kill()
@@ -145,6 +145,38 @@ def test_6_1_no_6_a_replica_that_lost_its_log_joins_only_in_its_new_life() -> No
     assert scenario.values(3) == scenario.values(2) == [b"m0", b"m1", b"m2"]
 
 
+def test_6_1_no_7_the_last_in_sync_replica_loses_power_and_another_leads() -> None:
+    """KIP-966: who was in sync when the minimum was last met has all that was acknowledged."""
+    scenario = Scenario(2, 3, min_insync=2)
+    for number in range(3):
+        scenario.produce(2, b"m%d" % number)
+    scenario.node(3).kill()
+    scenario.until(lambda: scenario.described.eligible_leader_replicas == (3,))
+    scenario.node(2).cut_power()
+    scenario.node(2).start()
+    scenario.until(lambda: scenario.node(2).is_serving)
+    assert scenario.described.leader == -1, "it may have lost what was acknowledged"
+    assert scenario.described.eligible_leader_replicas == (3,)
+    scenario.node(3).start()
+    scenario.until_led_by(3)
+    assert scenario.described.leader_recovery_state == 0, "a clean election"
+    scenario.until_in_sync(2, 3)
+    assert scenario.described.eligible_leader_replicas == ()
+    assert scenario.values(2) == scenario.values(3) == [b"m0", b"m1", b"m2"]
+
+
+def test_a_broker_that_was_killed_may_lead_again_though_the_others_lost_power() -> None:
+    """Its process ended, its machine did not: what it wrote is there."""
+    scenario = Scenario(2, 3, min_insync=2)
+    scenario.produce(2, b"m1")
+    scenario.node(3).kill()
+    scenario.until(lambda: scenario.described.eligible_leader_replicas == (3,))
+    scenario.node(2).cut_power()
+    scenario.node(3).start()
+    scenario.until(lambda: scenario.described.leader == 3)
+    assert scenario.values(3) == [b"m1"]
+
+
 def test_6_1_no_8_an_unclean_stop_costs_the_place_in_the_isr() -> None:
     """KIP-966, KAFKA-15586: with both down, the one that may have lost records does not lead."""
     scenario = Scenario(2, 3)
@@ -155,7 +187,7 @@ def test_6_1_no_8_an_unclean_stop_costs_the_place_in_the_isr() -> None:
     scenario.node(2).start()
     scenario.until(lambda: scenario.node(2).is_serving)
     scenario.until(lambda: scenario.described.leader == -1)
-    assert scenario.described.isr == (3,)
+    assert scenario.described.isr + scenario.described.eligible_leader_replicas == (3,)
     scenario.node(3).start()
     scenario.until_in_sync(2, 3)
     assert scenario.values(2) == scenario.values(3) == [b"m1", b"m2"]

@@ -20,7 +20,7 @@ LONG = range(300, 20_300) if "SHARD" in os.environ else range(300, 310)
 @pytest.mark.parametrize("seed", range(300))
 def test_seed(seed: int) -> None:
     outcome = run(seed)
-    assert outcome.is_excused or outcome.event_count >= EVENTS_MIN
+    assert outcome.event_count >= EVENTS_MIN
 
 
 @pytest.mark.parametrize("seed", KEPT)
@@ -41,7 +41,6 @@ def test_a_seed_is_one_life() -> None:
 def test_the_seeds_meet_everything() -> None:
     """A cluster that never fails over, loses power or reads proves nothing."""
     outcomes = [run(seed) for seed in range(30)]
-    assert sum(outcome.is_excused for outcome in outcomes) <= 1
     assert sum(outcome.acked_count for outcome in outcomes) >= 2_000
     assert sum(outcome.read_count for outcome in outcomes) >= 2_000
     assert sum(outcome.election_count for outcome in outcomes) >= 100

@@ -176,12 +176,27 @@ def test_a_registration_that_cannot_be_ends_the_life(error: ErrorCode, wait_ms: 
 def test_a_refused_heartbeat_is_told_once_and_repeated() -> None:
     stage = Stage()
     stage.start()
-    stage.controller.heartbeat_error = int(ErrorCode.STALE_BROKER_EPOCH)
+    stage.controller.heartbeat_error = int(ErrorCode.REQUEST_TIMED_OUT)
     stage.advance(4 * INTERVAL_MS)
     assert stage.life.refused_heartbeats == 4
     assert sum("heartbeat_refused" in line for line in stage.events) == 1
     stage.controller.heartbeat_error = 0
     stage.advance(INTERVAL_MS)
+    assert stage.life.state is State.RUNNING
+
+
+def test_who_lives_registers_again_when_a_registration_of_the_dead_came_after_it() -> None:
+    stage = Stage()
+    stage.start()
+    before = len(stage.controller.asked)
+    stage.controller.heartbeat_error = int(ErrorCode.STALE_BROKER_EPOCH)
+    stage.advance(INTERVAL_MS)
+    stage.controller.heartbeat_error = 0
+    stage.advance(2 * INTERVAL_MS)
+    asked = stage.controller.asked[before:]
+    (again,) = [each for each in asked if isinstance(each, BrokerRegistrationRequest)]
+    assert again.incarnation_id == stage.life.incarnation_id
+    assert isinstance(asked[-1], BrokerHeartbeatRequest)
     assert stage.life.state is State.RUNNING
 
 

@@ -17,6 +17,12 @@ from headrace.wire.kafka.messages.metadata_records import (
 
 TOPIC_ID = b"0123456789abcdef"
 TIMEOUT_MS = 3000
+LEVELS = {
+    "metadata.version": 30,
+    "transaction.version": 2,
+    "eligible.leader.replicas.version": 1,
+}
+"""Of a new cluster."""
 
 
 def directory_of(broker_id: int) -> bytes:
@@ -33,9 +39,13 @@ def image_of(
     fenced: Sequence[int] = (),
     stopping: Sequence[int] = (),
     topic: str = "t",
+    keeps_eligible: bool = False,
 ) -> ClusterImage:
     """Brokers with the epochs 100 + id, and one topic with these partitions."""
     image = ClusterImage()
+    if keeps_eligible:
+        name = "eligible.leader.replicas.version"
+        image.replay(FeatureLevelRecord(name=name, feature_level=1))
     image.replay(FeatureLevelRecord(name="metadata.version", feature_level=30))
     for broker_id in brokers:
         image.replay(

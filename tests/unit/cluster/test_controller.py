@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.cluster.images import LEVELS
 
 from headrace.base.limits import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.brokers import decide_broker_heartbeat, decide_register_broker
@@ -54,11 +55,7 @@ def create(*names: str, partitions: int = 1) -> CreateTopicsRequest:
 
 def test_a_new_cluster_has_its_features_and_its_broker() -> None:
     cluster = SimulatedController()
-    assert cluster.image.features == {
-        "metadata.version": 30,
-        "transaction.version": 2,
-        "group.version": 1,
-    }
+    assert cluster.image.features == LEVELS
     broker = cluster.image.brokers[1]
     assert not broker.fenced
     assert broker.endpoints[0].host == "broker1"

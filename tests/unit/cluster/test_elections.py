@@ -95,8 +95,8 @@ def test_a_partition_named_twice_is_elected_once() -> None:
 
 def test_balancing_stops_at_its_limit() -> None:
     image = image_of({"leader": 2}, {"leader": 3}, {}, {"leader": 2, "isr": [2]})
-    assert len(preferred_elections(image, 10)) == 2
-    assert len(preferred_elections(image, 1)) == 1
+    assert len(preferred_elections(image, 10, context_of(2))) == 2
+    assert len(preferred_elections(image, 1, context_of(2))) == 1
 
 
 @pytest.mark.parametrize(("allowed", "elected"), [("true", 1), ("false", 0)])

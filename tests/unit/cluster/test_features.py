@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.cluster.images import context_of, image_of, replayed
+from tests.unit.cluster.images import LEVELS, context_of, image_of, replayed
 
 from headrace.cluster import features
 from headrace.cluster.feature_updates import decide_update_features
@@ -57,11 +57,7 @@ def test_a_new_cluster_gets_its_levels_once() -> None:
     image = ClusterImage()
     records, _ = decide_bootstrap(image)
     after = replayed(image, records)
-    assert after.features == {
-        "metadata.version": 30,
-        "transaction.version": 2,
-        "group.version": 1,
-    }
+    assert after.features == LEVELS
     assert decide_bootstrap(after) == ([], None)
 
 

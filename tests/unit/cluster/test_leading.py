@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.sim.cluster.memory_host import MemoryHost, SharedLog
+from tests.unit.cluster.images import LEVELS
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.events import EventLog
@@ -117,11 +118,7 @@ class Cluster:
 
 def test_a_new_cluster_gets_its_first_records_from_its_first_controller() -> None:
     cluster = Cluster()
-    assert cluster.host.state.features == {
-        "metadata.version": 30,
-        "transaction.version": 2,
-        "group.version": 1,
-    }
+    assert cluster.host.state.features == LEVELS
     assert cluster.controller.is_active
     assert cluster.says("controller_active")
     before = len(cluster.log.committed)
@@ -316,7 +313,8 @@ def test_allowing_unclean_elections_holds_them_and_says_so_loudly() -> None:
     cluster.beat(1, want_fence=True)
     cluster.beat(2)
     partition = cluster.host.state.topics_by_name["t"].partitions[0]
-    assert (partition.leader, partition.isr) == (NO_LEADER, (1,))
+    assert (partition.leader, partition.isr) == (NO_LEADER, ())
+    assert partition.eligible_leader_replicas == (1,)
     assert cluster.says("partitions_offline")
     config = AlterableConfig(
         name="unclean.leader.election.enable", config_operation=0, value="true"

@@ -3,16 +3,17 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 import uvloop
 
+from headrace.base.errors import ProtocolError
 from headrace.base.events import EventLog
 from headrace.base.limits import IN_FLIGHT_REQUESTS_MAX
 from headrace.runtime.clock import SystemClock
-from headrace.runtime.peers import PeerConnections
+from headrace.runtime.peers import PeerConnections, ResponseFrames
 from headrace.wire.kafka.frames import decode_request_header, encode_response
 from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages.broker_heartbeat import (
@@ -257,3 +258,61 @@ def test_an_unknown_address_and_a_full_connection_fail_at_once() -> None:
         peer.close()
 
     run(story)
+
+
+def framed(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+def feed(frames: ResponseFrames, data: bytes, piece_bytes: int) -> Iterator[bytes]:
+    """As a socket does: as much as there is room for, at most a piece at a time."""
+    while data:
+        room = frames.room()
+        count = min(len(room), len(data), piece_bytes)
+        room[:count] = data[:count]
+        del room
+        data = data[count:]
+        for frame in frames.received(count):
+            yield bytes(frame)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 5_000, 60_000, 1 << 20])
+def test_frames_come_whole_however_they_are_cut(piece_bytes: int) -> None:
+    sizes = [4, 17, 100_000, 5, 40_000, 65_532, 65_536, 31, 200_000, 9]
+    if piece_bytes < 10:
+        sizes = [4, 17, 34_000, 5, 66_000]
+    sent = [bytes([index]) * size for index, size in enumerate(sizes, 1)]
+    frames = ResponseFrames()
+    assert list(feed(frames, b"".join(map(framed, sent)), piece_bytes)) == sent
+
+
+def test_a_large_buffer_is_used_again_only_when_nobody_looks_at_it() -> None:
+    frames = ResponseFrames()
+    kept: list[memoryview] = []
+
+    def take(fill: bytes) -> None:
+        data = framed(fill * 100_000)
+        while data:
+            room = frames.room()
+            count = min(len(room), len(data))
+            room[:count] = data[:count]
+            del room
+            data = data[count:]
+            kept.extend(memoryview(frame) for frame in frames.received(count))
+
+    take(b"a")
+    take(b"b")
+    assert [bytes(view) for view in kept] == [b"a" * 100_000, b"b" * 100_000]
+    kept.clear()
+    take(b"c")
+    first = id(kept[0].obj)
+    kept.clear()
+    take(b"d")
+    assert bytes(kept[0]) == b"d" * 100_000
+    assert id(kept[0].obj) == first
+
+
+def test_a_frame_that_cannot_be_is_refused() -> None:
+    frames = ResponseFrames()
+    with pytest.raises(ProtocolError, match="a response of -1 bytes"):
+        list(feed(frames, b"\xff\xff\xff\xff", 4))

@@ -6,7 +6,8 @@
 ids · 18 high watermark of replicas.
 
 A replica's fetch (`replica_id` >= 0) reads up to the end of the log, and its offset acknowledges
-all before it.
+all before it. A consumer's of version 11 or later is also served by a follower, up to the high
+watermark that it knows; the leader may name one in the consumer's rack instead of giving records.
 
 The hot path: records are never read here. The answer is header bytes and (file, position,
 length) regions that the runtime sends by sendfile.
@@ -21,6 +22,7 @@ from headrace.base.network import Part
 from headrace.base.storage import FileRegion
 from headrace.broker.fetch_sessions import FetchSession, Wanted, wanted_of
 from headrace.broker.partition import Partition
+from headrace.broker.replica_selector import NOBODY, nearest_replica
 from headrace.log.partition_log import OffsetOutOfRange
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import FetchedPartition, FetchFrame, encode_fetch_response_head
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 TopicKey = str | bytes
 _TOPIC_IDS_SINCE = 13
 _READ_COMMITTED = 1
+_FOLLOWERS_SERVE_SINCE = 11
 
 Answer = Callable[[list[Part]], None]
 
@@ -176,6 +179,8 @@ class Fetch:
         left = min(frame.max_bytes, broker.fetch_bytes_max)
         is_follower = frame.replica_id >= 0
         committed_only = frame.isolation_level == _READ_COMMITTED and not is_follower
+        by_follower = self._version >= _FOLLOWERS_SERVE_SINCE and not is_follower
+        rack_id = frame.rack_id if by_follower and broker.selects_by_rack else ""
         rows: list[tuple[Wanted, FetchedPartition]] = []
         total = 0
         urgent = False
@@ -184,11 +189,17 @@ class Fetch:
             if partition is None:
                 error = broker.partitions.missing(wanted.topic, wanted.index)
             else:
-                error = _refusal_of(partition, wanted, frame.replica_id)
+                error = _refusal_of(partition, wanted, frame.replica_id, by_follower=by_follower)
             if error or partition is None:
                 urgent = True
                 rows.append((wanted, _error_row(wanted.index, error)))
                 continue
+            if rack_id and partition.is_leader:
+                nearest = nearest_replica(broker, partition, rack_id, wanted.fetch_offset)
+                if nearest != NOBODY:
+                    urgent = True
+                    rows.append((wanted, _referral(partition, wanted.index, nearest)))
+                    continue
             log = partition.log
             end_offset = log.log_end_offset if is_follower else partition.high_watermark
             stable_offset = partition.last_stable_offset
@@ -297,8 +308,26 @@ class Fetch:
         )
 
 
-def _refusal_of(partition: Partition, wanted: Wanted, replica_id: int) -> ErrorCode:
-    refusal = partition.refusal or partition.leader_epoch_refusal(wanted.current_leader_epoch)
+def _referral(partition: Partition, index: int, replica: int) -> FetchedPartition:
+    """No records: they are to be had from that replica."""
+    return FetchedPartition(
+        index,
+        0,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        None,
+        replica,
+    )
+
+
+def _refusal_of(
+    partition: Partition, wanted: Wanted, replica_id: int, *, by_follower: bool
+) -> ErrorCode:
+    refusal = partition.refusal
+    if by_follower and partition.is_following and not partition.error:
+        refusal = ErrorCode.NONE
+    refusal = refusal or partition.leader_epoch_refusal(wanted.current_leader_epoch)
     if not refusal and replica_id >= 0 and not _is_follower(partition, wanted, replica_id):
         # With our own epoch it may know of a move that we have not heard of yet.
         has_epoch = wanted.current_leader_epoch >= 0
@@ -331,6 +360,7 @@ def _is_news(wanted: Wanted, row: FetchedPartition) -> bool:
         row.records_length
         or row.error_code
         or row.diverging_epoch is not None
+        or row.preferred_read_replica >= 0
         or row.high_watermark != wanted.told_high_watermark
         or row.log_start_offset != wanted.told_log_start_offset
         or wanted.told_error

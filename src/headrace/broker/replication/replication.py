@@ -168,6 +168,7 @@ class Replication:
         if self._followed_at.get(key) != leader:
             self._stop_following(key)
             self._followed_at[key] = leader
+            partition.is_following = True
             self._fetcher(leader).add(Following(partition, epoch))
 
     def _stop_following(self, key: Key) -> None:

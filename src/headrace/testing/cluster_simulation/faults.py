@@ -1,9 +1,10 @@
 """Bad times: what happens to nodes and to the network, by the dice.
 
 Owns: which fault comes when, and the one limit: a fault that loses part of a log (a power cut, a
-wiped disk) strikes only where another in-sync replica lives and keeps all of it, and until the
-cluster knows of the loss no other fault comes. What is lost beyond that is nobody's promise as long
-as the controller does not keep eligible leader replicas (KIP-966).
+wiped disk) strikes fewer than `min.insync.replicas` nodes before the cluster knows of it, and only
+where another replica that may lead, dead or alive, keeps all of it. What is lost beyond that is
+nobody's promise. With a minimum of 1 no loss is covered: there another must be in sync and alive,
+and until the cluster knows of the loss no other fault comes.
 """
 
 from typing import TYPE_CHECKING
@@ -27,8 +28,10 @@ KINDS = {
 
 
 class Faults:
-    def __init__(self, world: "World", gap_ms: int) -> None:
+    def __init__(self, world: "World", gap_ms: int, *, min_insync: int) -> None:
         self._world = world
+        self._min_insync = min_insync
+        self._is_loss_covered = min_insync > 1
         self._gap_ms = gap_ms
         self._is_over = False
         self.counts: dict[str, int] = {}
@@ -42,8 +45,8 @@ class Faults:
     def _do(self) -> None:
         if self._is_over:
             return
-        if any(node.is_lossy for node in self._world.nodes.values()):
-            self._next()  # one at a time, until the cluster knows
+        if not self._is_loss_covered and any(each.is_lossy for each in self._world.nodes.values()):
+            self._next()
             return
         kind = self._world.dice.choices(list(KINDS), list(KINDS.values()))[0]
         if getattr(self, f"_{kind}")():
@@ -109,9 +112,12 @@ class Faults:
         return True
 
     def may_lose(self, node: "SimulatedNode") -> bool:
-        """Whether every partition has somebody else in sync, alive and within reach."""
+        """Whether every partition has somebody else who may lead and has lost nothing."""
         image = self._world.image
-        if image is None or self._world.network.cut:
+        lossy_count = sum(each.is_lossy for each in self._world.nodes.values())
+        if self._is_loss_covered and lossy_count >= self._min_insync - 1:
+            return False
+        if image is None or (self._world.network.cut and not self._is_loss_covered):
             return False
         for topic in image.topics_by_id.values():
             for described in topic.partitions:
@@ -120,17 +126,18 @@ class Faults:
                 keeping = [
                     other
                     for other in described.isr + described.eligible_leader_replicas
-                    if other != node.node_id and self._is_well(other)
+                    if other != node.node_id and self._keeps_all(other)
                 ]
                 if not keeping:
                     return False
         return True
 
-    def _is_well(self, node_id: int) -> bool:
+    def _keeps_all(self, node_id: int) -> bool:
         node, image = self._world.nodes[node_id], self._world.image
         assert image is not None
-        is_fenced = image.brokers[node_id].fenced
-        return node.is_serving and not node.is_paused and not node.is_lossy and not is_fenced
+        if node.is_lossy or self._is_loss_covered:
+            return not node.is_lossy
+        return node.is_serving and not node.is_paused and not image.brokers[node_id].fenced
 
     def _start_later(self, node: "SimulatedNode") -> None:
         life = node.life

@@ -136,8 +136,9 @@ class SimulatedNode:
         self.is_paused = False
         self.is_serving = False
         self.sync_ms_max = 4
-        self.lossy_epoch = 0
-        """Its log may lack what it had, until it has a broker epoch behind this one."""
+        self.has_loss = False
+        """Its log may lack what it had, until a life that began after that is registered."""
+        self._lives_since_loss: set[bytes] = set()
         self._backlog: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
         self._syncs_coming = 0
         roles = "broker,controller" if self.is_voter else "broker"
@@ -186,6 +187,8 @@ class SimulatedNode:
             SimulatedPeers(self, timers, "quorum", QUORUM_TIMEOUT_MS),
             SimulatedPeers(self, timers, "broker", BROKER_TIMEOUT_MS),
         )
+        assert self.assembled.lifecycle is not None
+        self._lives_since_loss.add(self.assembled.lifecycle.incarnation_id)
         life = self.life
         self.assembled.start().then(lambda _: self._on_started(life, timers))
         self._after()
@@ -217,6 +220,7 @@ class SimulatedNode:
         self.disk.crash(self.world.dice)
         self._mark_lossy()
         self._end()
+        self.world.truth.on_loss()
 
     def wipe(self) -> None:
         """The disk of its logs is replaced by an empty one; the metadata's is another."""
@@ -230,27 +234,25 @@ class SimulatedNode:
         self._mount()
         self._mark_lossy()
         self._end()
+        self.world.truth.on_loss()
 
     def _mark_lossy(self) -> None:
-        image = self.world.image
-        registered = None if image is None else image.brokers.get(self.node_id)
-        self.lossy_epoch = 0 if registered is None else registered.broker_epoch
+        self.has_loss = self.world.image is not None
+        self._lives_since_loss = set()
 
     @property
     def is_lossy(self) -> bool:
         """It lost part of its log, and the cluster has not been told yet."""
-        if not self.lossy_epoch or self.world.image is None:
-            return False
-        registered = self.world.image.brokers.get(self.node_id)
-        return registered is None or registered.broker_epoch <= self.lossy_epoch
+        image = self.world.image
+        return self.has_loss and image is not None and not self.returned_lossy(image)
 
     def returned_lossy(self, image: ClusterImage) -> bool:
         """The cluster has just been told."""
         registered = image.brokers.get(self.node_id)
-        return bool(
-            self.lossy_epoch
+        return (
+            self.has_loss
             and registered is not None
-            and registered.broker_epoch > self.lossy_epoch
+            and registered.incarnation_id in self._lives_since_loss
         )
 
     def _end(self) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from headrace.testing.cluster_simulation.clients import Consumer, Producer
 from headrace.testing.cluster_simulation.faults import Faults
-from headrace.testing.cluster_simulation.truth import Excused
 from headrace.testing.cluster_simulation.world import World
 from headrace.testing.quorum.network import Weather
 from headrace.testing.quorum.violation import Violation
@@ -39,8 +38,6 @@ class Outcome:
     committed_count: int
     election_count: int
     faults: dict[str, int] = field(default_factory=dict)
-    is_excused: bool = False
-    """It ended early: the last replica that kept everything died before a lossy one was back."""
 
 
 class FailedSeed(AssertionError):
@@ -59,8 +56,6 @@ def run(seed: int, event_count: int = EVENTS_MIN) -> Outcome:
     life = Life(seed)
     try:
         return life.live(event_count)
-    except Excused:
-        return life.outcome(is_excused=True)
     except Violation as violation:
         raise FailedSeed(seed, violation, life.world.event_count) from violation
 
@@ -83,7 +78,8 @@ class Life:
         self.partition_count = dice.choice((1, 1, 2))
         self.min_insync = dice.choice((2, 2, 2, 1))
         self.gap_ms = dice.choice((20, 60, 150))
-        self.faults = Faults(self.world, dice.choice((400, 800, 1_500)))
+        fault_gap_ms = dice.choice((400, 800, 1_500))
+        self.faults = Faults(self.world, fault_gap_ms, min_insync=self.min_insync)
         self.acks_one = dice.random() < 0.3
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
@@ -105,7 +101,7 @@ class Life:
         self._read_all(keys)
         return self.outcome()
 
-    def outcome(self, *, is_excused: bool = False) -> Outcome:
+    def outcome(self) -> Outcome:
         world, truth = self.world, self.world.truth
         return Outcome(
             world.seed,
@@ -116,7 +112,6 @@ class Life:
             sum(each.end for each in truth.committed.values()),
             truth.election_count,
             self.faults.counts,
-            is_excused,
         )
 
     def _all_serve(self) -> bool:

@@ -10,10 +10,10 @@ Must not know: how a node works inside, beyond its logs, roles and metadata.
 | L11  | the log of a running in-sync or eligible replica has all that is committed |
 | L12  | who leads counts at least the in-sync replicas that the controller knows |
 | L14  | acks=all is answered when enough replicas have the batch |
-| L16  | nobody is in sync and eligible at once; no fenced broker is in sync beside another |
+| L15  | what is committed is whole on the disk of somebody who may lead, also if nobody leads |
+| L16  | eligible is who is not in sync, where too few are, and nobody who lost records; no fenced
+|      | broker is in sync beside another |
 | epoch | a leader epoch has one leader |
-
-L15 has no look of its own: while the faults keep one in-sync replica, L11 says more.
 """
 
 from collections.abc import Iterator
@@ -34,10 +34,6 @@ Key = tuple[bytes, int]
 READ_BYTES_MAX = 1 << 20
 
 
-class Excused(Exception):
-    """All other in-sync replicas were gone when a lossy one came back: nothing more is promised."""
-
-
 class Committed:
     """One partition's committed batches: by their first offset the checksum and the next offset."""
 
@@ -55,6 +51,8 @@ class Truth:
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._shown: dict[tuple[int, Key], tuple[bool, int, int]] = {}
         """Per node and partition: whether it leads, its leader epoch, its high watermark."""
+        self._ends: dict[tuple[int, Key], int] = {}
+        """Where the log of each node was last seen to end."""
         self.election_count = 0
 
     def of(self, key: Key) -> Committed:
@@ -68,6 +66,20 @@ class Truth:
     def on_down(self, node_id: int) -> None:
         for where in [where for where in self._shown if where[0] == node_id]:
             del self._shown[where]
+
+    def on_loss(self) -> None:
+        """A disk lost something: L15, dead or alive, for all that is committed."""
+        for key, truth in self.committed.items():
+            described = self._described(key)
+            if described is None or not truth.end:
+                continue
+            ends = {
+                member: self._ends.get((member, key), 0)
+                for member in self._may_lead(key, described)
+                if not self._world.nodes[member].is_lossy
+            }
+            if not ends or max(ends.values()) < truth.end:
+                raise Violation("L15", f"{truth.end} is committed, kept is {ends}: {described}")
 
     def on_node(self, node: "SimulatedNode") -> None:
         broker = node.assembled.broker
@@ -85,6 +97,7 @@ class Truth:
         if partition.is_leader and partition.in_sync is None:
             return  # it has no role yet
         truth = self.of(key)
+        self._ends[where] = partition.log.log_end_offset
         if partition.log.log_end_offset < truth.end:
             self._check_candidate(node, key, partition.log.log_end_offset, truth)
         if now == before:
@@ -211,15 +224,19 @@ class Truth:
                 self._check_described(image, topic, described)
         for node in self._world.nodes.values():
             if node.returned_lossy(image):
-                node.lossy_epoch = 0
+                node.has_loss = False
 
     def _check_described(self, image: ClusterImage, topic: Any, described: Any) -> None:
         for node in self._world.nodes.values():
-            if node.returned_lossy(image) and node.node_id in described.isr:
-                raise Excused
+            may_lead = described.isr + described.eligible_leader_replicas
+            if node.returned_lossy(image) and node.node_id in may_lead:
+                raise Violation("L16", f"{topic.name}: {node.node_id} lost records: {described}")
         eligible = set(described.eligible_leader_replicas)
         if eligible & set(described.isr):
             raise Violation("L16", f"{topic.name}: in sync and eligible: {described}")
+        minimum = int(image.topic_configs(topic.name)["min.insync.replicas"])
+        if eligible and len(described.isr) >= min(minimum, len(described.replicas)):
+            raise Violation("L16", f"{topic.name}: eligible beside enough: {described}")
         for member in described.isr:
             broker = image.brokers.get(member)
             if len(described.isr) > 1 and (broker is None or broker.fenced):

@@ -32,7 +32,9 @@ class World:
         voter_count: int = 1,
         weather: Weather | None = None,
         settings: dict[str, str] | None = None,
+        has_racks: bool = False,
     ) -> None:
+        """`has_racks`: node 2 stands in "rack-2"."""
         self.seed = seed
         self.dice = random.Random(seed)
         self.clock = SimulatedClock()
@@ -46,7 +48,13 @@ class World:
         self.voters = list(range(1, voter_count + 1))
         ids = range(1, max(broker_count, voter_count) + 1)
         self.nodes = {
-            node_id: SimulatedNode(self, node_id, self.voters, settings or {}) for node_id in ids
+            node_id: SimulatedNode(
+                self,
+                node_id,
+                self.voters,
+                {**(settings or {}), **({"broker.rack": f"rack-{node_id}"} if has_racks else {})},
+            )
+            for node_id in ids
         }
         self.truth = Truth(self)
 

@@ -349,7 +349,7 @@ def test_topic_ids_since_version_13() -> None:
 def test_leader_epochs_fence(version: int) -> None:
     broker, client = dialogue()
     client.produce("t", 0, batch("a"))
-    broker.kill()
+    broker.reboot()
     broker.start()  # not a clean stop: a new leader epoch
     client = Client(broker)
     epoch = partition_of(broker).leader_epoch
@@ -365,7 +365,7 @@ def test_divergence_is_told_with_the_end_of_the_epoch(version: int) -> None:
     broker, client = dialogue()
     client.produce("t", 0, batch("a"))
     client.produce("t", 0, batch("b"))
-    broker.kill()
+    broker.reboot()
     broker.start()
     client = Client(broker)
     client.produce("t", 0, batch("c"))
@@ -424,7 +424,7 @@ def test_a_read_that_fails_answers_with_56_and_serves_other_directories() -> Non
 def test_batches_carry_offsets_and_epochs_of_the_log() -> None:
     broker, client = dialogue()
     client.produce("t", 0, batch("a", "b"))
-    broker.kill()
+    broker.reboot()
     broker.start()
     client = Client(broker)
     client.produce("t", 0, batch("c"))

@@ -174,7 +174,7 @@ def test_read_committed_ends_at_the_last_stable_offset() -> None:
 def test_leader_epochs_of_what_is_found() -> None:
     broker, client = dialogue()
     client.produce("t", 0, batch("a"))
-    broker.kill()
+    broker.reboot()
     broker.start()
     client = Client(broker)
     client.produce("t", 0, batch("b", timestamp_ms=NOW_MS + 5))

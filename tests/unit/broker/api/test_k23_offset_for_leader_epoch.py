@@ -42,7 +42,7 @@ def three_epochs() -> tuple[SimulatedBroker, Client]:
     broker, client = dialogue()
     client.produce("t", 0, batch("a", "b"))
     for count in (1, 0, 3):
-        broker.kill()
+        broker.reboot()
         broker.start()
         client = Client(broker)
         for n in range(count):
