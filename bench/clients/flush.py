@@ -12,11 +12,11 @@ import time
 from typing import Any
 
 import pyarrow.dataset as datasets
+
+from headrace.fs import FileSystem
 from headrace.pipeline.job import Pipeline
 from headrace.pipeline.settings import Settings
 from headrace.pipeline.spark import start_session
-
-from headrace.fs import FileSystem
 
 MASTER = "local[2]"
 QUERY = "SELECT partition, offset, timestamp, value.* FROM events WHERE value.status <> 'cancelled'"

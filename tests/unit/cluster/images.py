@@ -20,6 +20,7 @@ TIMEOUT_MS = 3000
 LEVELS = {
     "metadata.version": 30,
     "transaction.version": 2,
+    "group.version": 1,
     "eligible.leader.replicas.version": 1,
 }
 """Of a new cluster."""
