@@ -13,6 +13,7 @@ from typing import Any
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages import (
+    alter_client_quotas,
     alter_configs,
     create_partitions,
     create_topics,
@@ -141,6 +142,19 @@ def _elect_leaders(
     )
 
 
+def _alter_client_quotas(
+    request: alter_client_quotas.AlterClientQuotasRequest, error: ErrorCode, message: str
+) -> alter_client_quotas.AlterClientQuotasResponse:
+    return alter_client_quotas.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas.AlterClientQuotasResponseEntryData(
+                error_code=error, error_message=message, entity=entry.entity
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 _BY_ITEM: dict[int, Callable[[Any, ErrorCode, str], Any]] = {
     19: _create_topics,
     20: _delete_topics,
@@ -148,4 +162,5 @@ _BY_ITEM: dict[int, Callable[[Any, ErrorCode, str], Any]] = {
     37: _create_partitions,
     43: _elect_leaders,
     44: _incremental_alter_configs,
+    49: _alter_client_quotas,
 }

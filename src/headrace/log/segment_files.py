@@ -269,9 +269,10 @@ class SegmentFiles:
 
     def replace_aborted(self, start_offset: int, transactions: list[AbortedTransaction]) -> None:
         """The transactions that ended at or behind `start_offset`, as the log tells."""
-        stored = txn_index.decode(self._read(txn_index.SUFFIX)) or []
-        kept = [entry for entry in stored if entry.last_offset < start_offset]
+        stored = txn_index.decode(self._read(txn_index.SUFFIX))
+        kept = [entry for entry in stored or () if entry.last_offset < start_offset]
         self._aborted = kept + transactions
-        if self._aborted != stored:
+        if self._aborted != stored:  # a torn file is none, and must not be appended to
+            # Synced: of a segment before the recovery point nobody would rebuild it once more.
             content = txn_index.encode(self._aborted)
-            self.storage.replace_file(self.stem + txn_index.SUFFIX, content, sync=False)
+            self.storage.replace_file(self.stem + txn_index.SUFFIX, content)

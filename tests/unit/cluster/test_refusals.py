@@ -11,6 +11,7 @@ from headrace.wire.kafka.codec import decode, encode
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import (
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
@@ -36,6 +37,13 @@ REQUESTS: list[Any] = [
     delete_topics.DeleteTopicsRequest(topic_names=["a"]),
     alter_configs.AlterConfigsRequest(
         resources=[alter_configs.AlterConfigsResource(resource_type=2, resource_name="a")]
+    ),
+    alter_client_quotas.AlterClientQuotasRequest(
+        entries=[
+            alter_client_quotas.EntryData(
+                entity=[alter_client_quotas.EntityData(entity_type="user", entity_name="u")]
+            )
+        ]
     ),
     create_partitions.CreatePartitionsRequest(
         topics=[create_partitions.CreatePartitionsTopic(name="a", count=2)]

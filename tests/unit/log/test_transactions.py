@@ -150,3 +150,15 @@ def test_the_last_stable_offset_is_not_before_the_start(bench: Any) -> None:
     assert log.last_stable_offset(5) == 0
     log.delete_records(4)
     assert log.last_stable_offset(5) == 4
+
+
+def test_a_torn_index_of_aborted_transactions_is_not_appended_to(bench: Any) -> None:
+    """1. The power fails while an entry is written; its marker is lost as well. 2. Recovery finds
+    no aborted transaction. 3. The next abort's entry would stand behind half an entry."""
+    log = bench.open()
+    bench.append()
+    path = log.active.stem + ".txnindex"
+    bench.disk.open(path, create=True).write([b"\0\0torn"])
+    log = bench.reopen()
+    assert log.active.aborted() == []
+    assert not bench.disk.exists(path) or bench.disk.read_file(path) == b""
