@@ -18,7 +18,7 @@ from headrace.testing.filesystem import LocalFileSystem
 
 SIZE_MIB = 40
 TRIES = 3
-STANDS_STILL_S = 30.0
+STANDS_STILL_S = 20.0
 
 WRITER = """
 import sys, hdfs_native

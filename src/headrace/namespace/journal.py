@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from google.protobuf.message import DecodeError
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError
 from headrace.base.limits import METADATA_BATCH_BYTES_MAX, METADATA_WAITING_MAX, MIB
 from headrace.base.promise import Promise
 from headrace.base.storage import Storage
@@ -53,9 +53,10 @@ T = TypeVar("T")
 EDIT_CODEC = RecordCodec(encode_edit, decode_edit)
 Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Edit], T]]
 _SLOW_SYNC_MS = 15
-"""On average. A busy machine makes a quick disk look like this, too, and threads even slower."""
+"""From here on the loop goes on while a thread waits for the disk."""
+_SLOW_SHARED_SYNC_MS = 2
+"""The same where several wait: what comes next is decided meanwhile."""
 _SYNCS_WEIGHED = 8
-_PATIENCE_MS = 500
 _LOAD_BYTES = MIB
 _SEGMENT_BYTES = 64 * MIB
 """Small enough that a checkpoint lets old edits go."""
@@ -99,11 +100,11 @@ class _NamespaceHost(SoleHost[Namespace]):
 
     With `at_turn_end` the decisions of one turn of the loop share a sync that the loop itself
     waits for: a hop to another thread and back costs more than a good disk. A disk that is slow is
-    left to the thread for a while.
+    left to the thread.
     """
 
     at_turn_end: Callable[[Callable[[], None]], None] | None = None
-    _patient_until_ms = 0
+    _began_ms = 0
     _sync_ms = 0.0
     """What a sync took of late, on average."""
     _segment_count = 0
@@ -177,9 +178,10 @@ class _NamespaceHost(SoleHost[Namespace]):
 
     def _sync_turn(self) -> None:
         log = self.log
-        began_ms = self._clock.monotonic_ms()
+        self._began_ms = self._clock.monotonic_ms()
+        limit_ms = _SLOW_SYNC_MS if len(self._waiting) <= 1 else _SLOW_SHARED_SYNC_MS
         # A new segment has new names, whose sync may take long.
-        if began_ms < self._patient_until_ms or len(log.segments) != self._segment_count:
+        if self._sync_ms > limit_ms or len(log.segments) != self._segment_count:
             self._segment_count = len(log.segments)
             super()._sync_group()
             return
@@ -187,15 +189,15 @@ class _NamespaceHost(SoleHost[Namespace]):
         try:
             log.commit()
             log.flush_now()
-        except StorageError as error:
+        except Exception as error:
             self._fail(error)
             return
-        ended_ms = self._clock.monotonic_ms()
-        self._sync_ms += (ended_ms - began_ms - self._sync_ms) / _SYNCS_WEIGHED
-        if self._sync_ms > _SLOW_SYNC_MS:
-            self._patient_until_ms = ended_ms + _PATIENCE_MS
-            self._sync_ms = 0.0
         self._on_group_durable(records, log.log_end_offset)
+
+    def _on_group_durable(self, records: Sequence[Edit], end_offset: int) -> None:
+        took_ms = self._clock.monotonic_ms() - self._began_ms
+        self._sync_ms += (took_ms - self._sync_ms) / _SYNCS_WEIGHED
+        super()._on_group_durable(records, end_offset)
 
 
 def replay_steps(

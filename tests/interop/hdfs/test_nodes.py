@@ -4,18 +4,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import hdfs_native
 import pytest
 from hdfs_native import WriteOptions
+from tests.conftest import not_run
 from tests.faults.test_datanode_kill import SETTINGS, Files, eventually, replica_path
-from tests.interop.hadoop_tools import HadoopTools
+from tests.interop import hadoop_tools
+from tests.interop.java_tools import JavaMissingError
 
 from headrace.testing.filesystem import LocalFileSystem, LocalProcess
 
 MIB = 1 << 20
+BALANCER = "org.apache.hadoop.hdfs.server.balancer.Balancer"
 FEW_BYTES_PERCENT = "0.00001"
 """The volumes of a test are large disks: a threshold that a few megabytes pass."""
 
@@ -71,24 +75,77 @@ def test_decommission_maintenance_and_back() -> None:
         assert "no DataNode" in fs(dfs, "decommission", "nowhere:1", status=1)
 
 
-def balanced_by_us(dfs: LocalFileSystem, _: HadoopTools) -> None:
-    told = fs(dfs, "balance", "--threshold", FEW_BYTES_PERCENT)
-    assert told["balanced"]
-    assert told["moved"] >= 5
-    assert told["failed"] == 0
-
-
-@pytest.mark.parametrize("balance", [balanced_by_us])
-def test_blocks_move_to_the_empty_node(
-    hadoop: HadoopTools, balance: Callable[[LocalFileSystem, HadoopTools], None]
-) -> None:
+def test_blocks_move_to_the_empty_node() -> None:
     with LocalFileSystem(datanodes=1, settings=SETTINGS) as dfs:
         files = Files(dfs)
         written = write(files.client, 12, 1)
         dfs.add_datanode().start()
         dfs.await_datanodes(2)
-        balance(dfs, hadoop)
+        told = fs(dfs, "balance", "--threshold", FEW_BYTES_PERCENT)
+        assert told["balanced"]
+        assert told["moved"] >= 5
+        assert told["failed"] == 0
         eventually(lambda: sum(map(blocks_on, dfs.datanodes)) == 12, "one replica each")
         assert all(blocks_on(node) >= 4 for node in dfs.datanodes)
+        for path, data in written.items():
+            assert files.read(path) == data
+
+
+@pytest.fixture
+def small_disks(tmp_path: Path) -> Iterator[Path]:
+    """Room for two DataNodes with 64 MiB each: Hadoop's threshold is at least one per cent."""
+    volumes = [tmp_path / f"datanode-{index}" / "data" for index in range(2)]
+    mounted = []
+    try:
+        for volume in volumes:
+            volume.mkdir(parents=True)
+            mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(volume)]
+            if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+                not_run("a small file system can't be mounted here")
+            mounted.append(volume)
+        yield tmp_path
+    finally:
+        for volume in mounted:
+            subprocess.run(["umount", "-l", str(volume)], check=True)
+
+
+@pytest.mark.long
+@pytest.mark.java
+def test_hadoop_s_own_balancer(small_disks: Path) -> None:
+    try:
+        hadoop_tools.prepare()
+    except JavaMissingError as missing:
+        not_run(str(missing))
+    settings = {**SETTINGS, "dfs.blocksize": MIB}
+    with LocalFileSystem(small_disks, datanodes=1, settings=settings) as dfs:
+        files = Files(dfs)
+        written = write(files.client, 20, 1)
+        dfs.add_datanode().start()
+        dfs.await_datanodes(2)
+        eventually(lambda: fs(dfs, "report")["used"] >= 20 * MIB, "the figures")
+        keys = {
+            "fs.defaultFS": dfs.url,
+            "dfs.namenode.rpc-address": dfs.address,
+            "dfs.blocksize": str(MIB),
+            "dfs.balancer.getBlocks.min-block-size": "1",
+        }
+        properties = "".join(
+            f"<property><name>{key}</name><value>{value}</value></property>"
+            for key, value in keys.items()
+        )
+        conf = small_disks / "conf"
+        conf.mkdir()
+        for name in ("core-site.xml", "hdfs-site.xml"):
+            (conf / name).write_text(f"<configuration>{properties}</configuration>")
+        done = subprocess.run(
+            ["java", "-cp", f"{conf}:{hadoop_tools.class_path()}", BALANCER, "-threshold", "5"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "The cluster is balanced" in done.stdout
+        assert all(blocks_on(node) >= 6 for node in dfs.datanodes)
         for path, data in written.items():
             assert files.read(path) == data

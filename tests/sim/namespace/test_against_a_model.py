@@ -19,6 +19,7 @@ from headrace.namespace.requests import (
     CreateSnapshot,
     Delete,
     DeleteSnapshot,
+    IsFileClosed,
     Mkdirs,
     Rename2,
     SetPermission,
@@ -198,10 +199,17 @@ class Run:
         elif choice == 1:
             self.cluster.ask(SetReplication(path, self.random.randrange(1, 4)))
         elif choice == 2:
-            self.cluster.ask(Truncate(path, 0, "cutter"))
-            self.model.tree[path] = 0
+            self.truncate(path)
         else:
             self.concat(path)
+
+    def truncate(self, path: str) -> None:
+        """Anywhere: at a block's edge, inside one, and inside one that a snapshot needs whole."""
+        length = self.random.randrange(self.model.tree[path] + 1)
+        if not self.cluster.ask(Truncate(path, length, "cutter")):
+            self.cluster.beat()
+            assert self.cluster.ask(IsFileClosed(path))
+        self.model.tree[path] = length
 
     def concat(self, target: str) -> None:
         source = self.file()
