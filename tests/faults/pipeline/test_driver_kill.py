@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.java, pytest.mark.long]
 
 ROUNDS = int(os.environ.get("HEADRACE_PIPELINE_ROUNDS", "20"))
 SEED = int(os.environ.get("HEADRACE_PIPELINE_SEED", "1"))
-START_TIMEOUT_S = 240
+START_TIMEOUT_S = 600
 POINT_TIMEOUT_S = 20
 
 
