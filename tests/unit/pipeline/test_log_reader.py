@@ -18,7 +18,7 @@ from headrace.pipeline.log_reader import (
     read_range,
 )
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.messages.fetch import FetchRequest
+from headrace.wire.kafka.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.kafka.records import build_batch
 
 
@@ -190,6 +190,21 @@ def test_a_wrong_crc_and_malformed_records_say_where(broker: FakeBroker) -> None
     with pytest.raises(CorruptRecords, match="CRC") as caught:
         offsets(broker, 0, 15)
     assert (caught.value.topic, caught.value.offset) == (TOPIC, 10)
+
+
+def test_a_batch_that_only_ever_comes_cut_is_not_asked_for_without_end(broker: FakeBroker) -> None:
+    log = FakePartition(broker, [batch(0, 10)])
+    answered = log.fetch
+    for cut in (log.batches[0][:-5], b"too short"):
+
+        def fetch(request: FetchRequest, version: int, cut: bytes = cut) -> FetchResponse:
+            response = answered(request, version)
+            response.responses[0].partitions[0].records = cut
+            return response
+
+        broker.handlers[FetchRequest] = fetch
+        with pytest.raises(CorruptRecords, match="cut short"):
+            offsets(broker, 0, 10)
 
 
 @pytest.mark.parametrize(
