@@ -141,6 +141,8 @@ class PartitionFetch:
         """One Fetch; None if the position was moved behind what is lost."""
         if self._is_closed:
             raise CancelledFetch
+        if self.is_done:
+            return None
         try:
             connection = self._leader()
             answer = connection.fetch(self._target(), buffer)
@@ -208,11 +210,12 @@ class PartitionFetch:
         if self._topic_id == NO_TOPIC_ID:
             self._topic_id = topic.topic_id
             return
-        raise self._lost(
+        self._on_end(
             -1,
             "the topic was deleted and created anew "
             f"(its id was {uuid_text(self._topic_id)}, now {uuid_text(topic.topic_id)})",
         )
+        raise ServerError(f"fetch of {self._name}", ErrorCode.UNKNOWN_TOPIC_ID)
 
     def _walk(self, answer: RawAnswer) -> Walked:
         try:
@@ -245,9 +248,11 @@ class PartitionFetch:
         if self.position < earliest:
             self._on_loss(earliest, f"the log begins at {earliest} now: it was deleted before")
             self.position = min(earliest, self._wanted.end)
-        elif self.position > latest:
+            return
+        if self.position > latest:
             self._on_missing(f"the log ends at {latest}: it was truncated", latest)
-            raise ServerError(f"fetch of {self._name}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        # Asked again after a pause: by now it may be there, or another may lead.
+        raise ServerError(f"fetch of {self._name}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _on_gap(self, start: int, end: int) -> None:
         if not self._is_compacted():
