@@ -140,9 +140,9 @@ class Verifier:
                 _LogSide(self._read_log, self._checksum, kept[where]),
             )
             report.partitions.append(found)
-        for each in readings:
-            if (each.topic, each.partition) not in last.positions and each.path not in pending:
-                report.problems.append(f"{each.path}: belongs to no partition of this pipeline")
+        for one in readings:
+            if (one.topic, one.partition) not in last.positions and one.path not in pending:
+                report.problems.append(f"{one.path}: belongs to no partition of this pipeline")
         return report
 
     def _read_files(self, topics: list[str], report: Report) -> list[FileReading]:
