@@ -117,7 +117,11 @@ def test_a_driver_killed_anywhere_loses_and_doubles_nothing(tmp_path: Path) -> N
                 driver.wait(30)
         sent = load.end()
         last = start(settings, log, "--available-now")
-        assert last.wait(START_TIMEOUT_S) == 0, log.read_text()[-4000:]
+        try:
+            assert last.wait(START_TIMEOUT_S) == 0, log.read_text()[-4000:]
+        finally:
+            last.kill()
+            last.wait(30)
         assert points, "no death was where it was meant to be"
         report = inspection.verify(settings)
         assert report.is_right, report.all_problems
