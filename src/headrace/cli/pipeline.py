@@ -1,6 +1,7 @@
 """`headrace pipeline`: run, status, verify, compact, redrive."""
 
 import signal
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -136,7 +137,7 @@ def run(
     settings = _settings(
         config, bootstrap_servers, data, topic, topic_pattern, target, name, checkpoint, given
     )
-    job = _pipeline(settings)
+    job = _module("headrace.pipeline.job").Pipeline(settings, say=say)
     signal.signal(signal.SIGTERM, lambda *_: job.stop())
     signal.signal(signal.SIGINT, lambda *_: job.stop())
     job.run()
@@ -161,8 +162,7 @@ def status(
       headrace pipeline status --config pipeline.toml
       headrace pipeline status -d DIR --target /lake --json | jq .lag_records
     """
-    from headrace.pipeline import inspection
-
+    inspection = _module("headrace.pipeline.inspection")
     settings = _settings(
         config, bootstrap_servers, data, topic, topic_pattern, target, name, checkpoint
     )
@@ -211,8 +211,7 @@ def verify(
       headrace pipeline verify --config pipeline.toml
       headrace pipeline verify -d DIR --target /lake --json
     """
-    from headrace.pipeline import inspection
-
+    inspection = _module("headrace.pipeline.inspection")
     settings = _settings(
         config, bootstrap_servers, data, topic, topic_pattern, target, name, checkpoint
     )
@@ -268,8 +267,7 @@ def compact(
       headrace pipeline compact --config pipeline.toml
       headrace pipeline compact -d DIR --target /lake --file-size 256MiB
     """
-    from headrace.pipeline import inspection
-
+    inspection = _module("headrace.pipeline.inspection")
     given = {} if file_size is None else {"file_bytes": size_bytes(file_size)}
     settings = _settings(
         config,
@@ -327,8 +325,8 @@ def redrive(
       headrace pipeline redrive --config pipeline.toml --dry-run
       headrace pipeline redrive -d DIR --target /lake --origin orders --partition 0 --from 100
     """
-    from headrace.pipeline import dead_letters, preflight
-
+    dead_letters = _module("headrace.pipeline.dead_letters")
+    preflight = _module("headrace.pipeline.preflight")
     settings = _settings(
         config,
         bootstrap_servers,
@@ -397,11 +395,11 @@ def _settings(
     )
 
 
-def _pipeline(settings: Settings) -> Any:
+def _module(name: str) -> Any:
+    """A module that needs more than the core's packages."""
     try:
-        from headrace.pipeline.job import Pipeline
+        return import_module(name)
     except ImportError as error:
         raise UsageError(
             f"a pipeline needs more packages ({error.name}): `pip install headrace[pipeline]`"
         ) from None
-    return Pipeline(settings, say=say)

@@ -52,6 +52,7 @@ POLL_S_MAX = 1.0
 PAUSE_S_MIN = 1.0
 PAUSE_S_MAX = 60.0
 LAG_INTERVAL_S = 5.0
+ASIDE_KEPT_MS = 3_600_000
 _WATCH_S = 1
 
 FINAL = (Fenced, DataLost, CorruptRecords, PublicationConflict, MissingTopic, UsageError)
@@ -138,6 +139,7 @@ class Pipeline:
         epoch = self._fence.claim()
         self._publication = Publication(self._files, self._batches, rooms, self._fence, self._stage)
         self._set_damaged_aside(epoch)
+        self._sweep_aside()
 
     def _close(self) -> None:
         self._metrics.close()
@@ -162,6 +164,13 @@ class Pipeline:
             aside = f"{rooms.spark}.damaged-{epoch}"
             self._checkpoint_files.rename(rooms.spark, aside)
             self._say(f"Spark's checkpoint was damaged and is now {aside}")
+
+    def _sweep_aside(self) -> None:
+        """Records that a death kept from their place. By age: another driver may be writing one."""
+        kept_ms = int(time.time() * 1000) - ASIDE_KEPT_MS
+        for entry in self._checkpoint_files.list(self.settings.rooms.aside):
+            if entry.modified_ms < kept_ms:
+                self._checkpoint_files.delete(entry.path)
 
     # -- the query -----------------------------------------------------------------------------
 

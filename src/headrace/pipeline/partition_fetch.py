@@ -42,6 +42,8 @@ RECORD_BYTES_GUESS = 1100
 MISSING_PATIENCE_MS = 3_000
 """How long a topic may be missing, or its end before the offset: a broker may just have started."""
 EMPTY_ANSWERS_MAX = 3
+CUT_ANSWERS_MAX = 3
+"""A first batch that does not fit is asked for again with room for it: once is enough."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class PartitionFetch:
         self._is_closed = False
         self.position = wanted.start
         self._bytes_max = _first_size(options, wanted)
+        self._bytes_seen = 0
 
     def close(self) -> None:
         self._is_closed = True
@@ -92,11 +95,15 @@ class PartitionFetch:
 
     def next_into(self, buffer: ReceiveBuffer) -> Fetched | None:
         """The next batches, received into `buffer`; None when there are no more."""
+        cut = 0
         for answer in self._answers(buffer):
             if not len(answer.records):
                 continue
             walked = self._walk(answer)
             if walked.next_offset < 0:
+                cut += 1
+                if cut >= CUT_ANSWERS_MAX:
+                    raise self._corrupt(self.position, "it is always sent cut short")
                 self._bytes_max = max(self._bytes_max, walked.wanted_bytes)
                 continue
             if walked.gap_at >= 0:
@@ -134,6 +141,8 @@ class PartitionFetch:
         """One Fetch; None if the position was moved behind what is lost."""
         if self._is_closed:
             raise CancelledFetch
+        if self.is_done:
+            return None
         try:
             connection = self._leader()
             answer = connection.fetch(self._target(), buffer)
@@ -201,20 +210,21 @@ class PartitionFetch:
         if self._topic_id == NO_TOPIC_ID:
             self._topic_id = topic.topic_id
             return
-        raise self._lost(
+        self._on_end(
             -1,
             "the topic was deleted and created anew "
             f"(its id was {uuid_text(self._topic_id)}, now {uuid_text(topic.topic_id)})",
         )
+        raise ServerError(f"fetch of {self._name}", ErrorCode.UNKNOWN_TOPIC_ID)
 
     def _walk(self, answer: RawAnswer) -> Walked:
         try:
             return walk(answer.records, self.position, self._wanted.end, answer.aborted)
         except InvalidBatch as error:
-            where = self._wanted
-            raise CorruptRecords(
-                where.topic, where.partition, error.offset, error.reason
-            ) from error
+            raise self._corrupt(error.offset, error.reason) from error
+
+    def _corrupt(self, offset: int, reason: str) -> CorruptRecords:
+        return CorruptRecords(self._wanted.topic, self._wanted.partition, offset, reason)
 
     def _learn_size(self, walked: Walked) -> None:
         """Ask for little more than the rest of the range: what is behind it is not ours."""
@@ -223,8 +233,6 @@ class PartitionFetch:
         rest = (self._wanted.end - self.position) * self._bytes_seen // covered
         wanted = max(FETCH_BYTES_MIN, rest + rest // 16)
         self._bytes_max = min(self._options.fetch_bytes_max, wanted)
-
-    _bytes_seen = 0
 
     def _on_missing(self, reason: str, available: int) -> None:
         """Loss, once it has been so for longer than a broker's start takes."""
@@ -240,9 +248,11 @@ class PartitionFetch:
         if self.position < earliest:
             self._on_loss(earliest, f"the log begins at {earliest} now: it was deleted before")
             self.position = min(earliest, self._wanted.end)
-        elif self.position > latest:
+            return
+        if self.position > latest:
             self._on_missing(f"the log ends at {latest}: it was truncated", latest)
-            raise ServerError(f"fetch of {self._name}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        # Asked again after a pause: by now it may be there, or another may lead.
+        raise ServerError(f"fetch of {self._name}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _on_gap(self, start: int, end: int) -> None:
         if not self._is_compacted():

@@ -26,6 +26,8 @@ DEFAULTS = {
     "spark.python.worker.reuse": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.stopTimeout": "30000",
+    # A worker of a loaded machine may need longer than Spark's 15 s to say hello.
+    "spark.python.authenticate.socketTimeout": "60s",
     # Old entries of Spark's own checkpoint; ours is in `batches`.
     "spark.sql.streaming.minBatchesToRetain": "10",
     # The query log of a pipeline that runs for months.

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.layout import Rooms
-from headrace.pipeline.plan import Positions, SliceFacts, TopicPartition
+from headrace.pipeline.plan import Positions, SliceFacts, Step, TopicPartition
 from headrace.pipeline.published import FileReading, list_published, read_published
 from headrace.pipeline.target_files import TargetFiles
 
@@ -127,8 +127,8 @@ class Verifier:
         for batch in committed:
             for each in batch.manifest.slices:
                 slices.setdefault((each.topic, each.partition), []).append(each)
-        readings = self._read_files(sorted(last.topic_ids), report)
-        pending = self._pending()
+        readings = self._read_files(sorted(last.topic_ids))
+        pending = self._later_than(last.number)
         kept = self._earliest(sorted(last.positions))
         for where in sorted(last.positions):
             found = PartitionReport(*where, last.origins[where], last.positions[where])
@@ -140,27 +140,29 @@ class Verifier:
                 _LogSide(self._read_log, self._checksum, kept[where]),
             )
             report.partitions.append(found)
-        for each in readings:
-            if (each.topic, each.partition) not in last.positions and each.path not in pending:
-                report.problems.append(f"{each.path}: belongs to no partition of this pipeline")
+        for one in readings:
+            if one.path not in pending:
+                report.problems += [f"{one.path}: {each}" for each in one.problems]
+            if (one.topic, one.partition) not in last.positions and one.path not in pending:
+                report.problems.append(f"{one.path}: belongs to no partition of this pipeline")
         return report
 
-    def _read_files(self, topics: list[str], report: Report) -> list[FileReading]:
+    def _read_files(self, topics: list[str]) -> list[FileReading]:
         readings = []
         for topic in topics:
             for entry in list_published(self._files, self._rooms, topic):
                 reading = read_published(self._files, entry, topic, self._checksum)
-                report.problems += [f"{entry.path}: {each}" for each in reading.problems]
                 readings.append(reading)
         return readings
 
-    def _pending(self) -> set[str]:
-        """Files of a batch that is being published: readers see them, the checkpoint not yet."""
+    def _later_than(self, number: int) -> set[str]:
+        """Files of batches that came or are coming while we look: readers see them, and the next
+        verification counts them."""
+        manifests = [each.manifest for each in self._batches.committed(number + 1)]
         standing = self._batches.standing()
-        if standing.step.name != "PUBLISH":
-            return set()
-        manifest = self._batches.manifest(standing.number)
-        return {self._rooms.published(each.path) for each in manifest.files}
+        if standing.step is Step.PUBLISH:
+            manifests.append(self._batches.manifest(standing.number))
+        return {self._rooms.published(one.path) for each in manifests for one in each.files}
 
 
 class _LogSide:

@@ -18,7 +18,7 @@ from headrace.pipeline.log_reader import (
     read_range,
 )
 from headrace.wire.kafka.errors import ErrorCode
-from headrace.wire.kafka.messages.fetch import FetchRequest
+from headrace.wire.kafka.messages.fetch import FetchRequest, FetchResponse
 from headrace.wire.kafka.records import build_batch
 
 
@@ -112,7 +112,18 @@ def test_a_truncated_log_is_lost_whether_asked_behind_its_end_or_at_it(broker: F
     with pytest.raises(DataLost, match="ends before the range") as caught:
         offsets(broker, 5, 15)
     assert (caught.value.wanted, caught.value.available) == (10, 10)
+    assert offsets(broker, 12, 15, fail_on_data_loss=False) == []
     assert offsets(broker, 5, 15, fail_on_data_loss=False) == [5, 6, 7, 8, 9]
+
+
+def test_an_offset_that_is_refused_for_a_moment_is_asked_for_again(broker: FakeBroker) -> None:
+    log = FakePartition(broker, [batch(0, 10)])
+    log.errors = [ErrorCode.OFFSET_OUT_OF_RANGE] * 2
+    assert offsets(broker, 0, 10) == list(range(10))
+    log.errors = [ErrorCode.OFFSET_OUT_OF_RANGE] * 1_000
+    with pytest.raises(TimedOut):
+        offsets(broker, 0, 10)
+    assert len(log.errors) > 900, "it was asked without a pause"
 
 
 def test_an_end_that_comes_back_in_time_is_waited_for(broker: FakeBroker) -> None:
@@ -156,6 +167,7 @@ def test_another_topic_of_the_name_is_not_read(broker: FakeBroker) -> None:
     broker.topic_ids[TOPIC] = b"another-topic-id"
     with pytest.raises(DataLost, match="created anew"):
         list(read_range(options(broker), mine))
+    assert list(read_range(options(broker), mine, fail_on_data_loss=False)) == []
     assert len(log.fetches()) == 1
 
 
@@ -181,6 +193,7 @@ def test_a_topic_or_partition_that_is_gone_is_lost(broker: FakeBroker) -> None:
     del broker.topics[TOPIC]
     with pytest.raises(DataLost, match="no longer there"):
         offsets(broker, 0, 10)
+    assert offsets(broker, 0, 10, fail_on_data_loss=False) == []
 
 
 def test_a_wrong_crc_and_malformed_records_say_where(broker: FakeBroker) -> None:
@@ -190,6 +203,21 @@ def test_a_wrong_crc_and_malformed_records_say_where(broker: FakeBroker) -> None
     with pytest.raises(CorruptRecords, match="CRC") as caught:
         offsets(broker, 0, 15)
     assert (caught.value.topic, caught.value.offset) == (TOPIC, 10)
+
+
+def test_a_batch_that_only_ever_comes_cut_is_not_asked_for_without_end(broker: FakeBroker) -> None:
+    log = FakePartition(broker, [batch(0, 10)])
+    answered = log.fetch
+    for cut in (log.batches[0][:-5], b"too short"):
+
+        def fetch(request: FetchRequest, version: int, cut: bytes = cut) -> FetchResponse:
+            response = answered(request, version)
+            response.responses[0].partitions[0].records = cut
+            return response
+
+        broker.handlers[FetchRequest] = fetch
+        with pytest.raises(CorruptRecords, match="cut short"):
+            offsets(broker, 0, 10)
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,20 @@ def test_a_batch_that_is_being_published_does_not_count(flushed: Flushing) -> No
     report = flushed.verify()
     assert report.is_right, report.all_problems
     assert report.partitions[0].end == 100
+
+
+def test_a_batch_that_is_committed_meanwhile_does_not_count(flushed: Flushing) -> None:
+    """The pipeline goes on between the look at the checkpoint and the look at the files."""
+    looks = [0]
+
+    def before(operation: str, _path: str) -> None:
+        if operation == "walk" and looks[0] == 0:
+            looks[0] = 1
+            flushed.rows["orders", 0] += [record(0, n) for n in range(300, 310)]
+            flushed.flush()
+
+    flushed.files.before = before
+    report = flushed.verify()
+    assert looks == [1]
+    assert report.is_right, report.all_problems
+    assert (report.batches, report.partitions[0].end) == (1, 100)
