@@ -1,6 +1,8 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe, and what commits say of epochs."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.unit.broker.api.group_broker import GroupBroker, enter, versions_of
 
 from headrace.cluster.image import RESOURCE_GROUP
@@ -281,3 +283,41 @@ def test_a_log_that_fails_later_is_read_anew(broker: GroupBroker) -> None:
     broker.stage.settle()
     assert joined.value().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert [each.member_id for each in describe(broker).members] == ["a"]
+
+
+TEXTS = st.sampled_from(["", "a", "b", " ", "t", "é", "(", "x" * 300])
+PARTITIONS = st.lists(
+    st.builds(
+        TopicPartitions,
+        topic_id=st.sampled_from([bytes(16), b"t".ljust(16, b"\x01"), b"?" * 16]),
+        partitions=st.lists(st.sampled_from([-1, 0, 3, 2**31 - 1]), max_size=3),
+    ),
+    max_size=2,
+)
+NONSENSE = st.builds(
+    ConsumerGroupHeartbeatRequest,
+    group_id=st.sampled_from(["g", "g", "h", ""]),
+    member_id=TEXTS,
+    member_epoch=st.sampled_from([0, 0, 0, 1, 2, -1, -2, -3, 2**31 - 1, -(2**31)]),
+    instance_id=st.none() | TEXTS,
+    rack_id=st.none() | TEXTS,
+    rebalance_timeout_ms=st.sampled_from([-1, 0, 60_000, 2**31 - 1, -5]),
+    subscribed_topic_names=st.none() | st.lists(TEXTS, max_size=3),
+    subscribed_topic_regex=st.none() | TEXTS,
+    server_assignor=st.none() | st.sampled_from(["uniform", "range", ""]),
+    topic_partitions=st.none() | PARTITIONS | st.just([]),
+)
+
+
+@given(requests=st.lists(NONSENSE, min_size=1, max_size=12), wait_ms=st.integers(0, 60_000))
+@settings(max_examples=60, deadline=None)
+def test_nonsense_is_answered(requests: list[ConsumerGroupHeartbeatRequest], wait_ms: int) -> None:
+    broker = GroupBroker()
+    broker.image.features["group.version"] = 1
+    for request in requests:
+        answer = broker.call(request, 1, ConsumerGroupHeartbeatResponse)
+        assert (answer.error_code == 0) != bool(answer.error_message)
+    broker.stage.pass_ms(wait_ms)
+    before = describe(broker)
+    broker.stage.restart()
+    assert describe(broker) == before

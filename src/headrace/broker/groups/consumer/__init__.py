@@ -6,7 +6,7 @@ target                 who should own what: the group's epoch and its assignors 
 reconciliation         how one member goes from what it owns to what it should own
 classic_members        members that still speak the classic protocol in such a group
 conversion             classic groups that become consumer groups, and back
-regex · subscriptions  topic names by pattern
+regex · subscriptions  topic names by pattern (`regex_syntax` reads it)
 expiry                 silence, and who does not let go in time
 records                all of it as records of `__consumer_offsets`, in Kafka's format
 coordination           where decisions meet the log

@@ -84,9 +84,8 @@ class ConsumerGroups:
     def heartbeat(
         self, group_id: str, question: HeartbeatQuestion, *, requires_member_id: bool
     ) -> Promise[HeartbeatAnswer]:
-        refused = request_refusal(
-            question, group_id, self.world(group_id), requires_member_id=requires_member_id
-        )
+        world = self.world(group_id)
+        refused = request_refusal(question, group_id, world, requires_member_id=requires_member_id)
         if refused is not None:
             return _refuse(refused)
         if question.member_epoch < 0:
@@ -95,7 +94,7 @@ class ConsumerGroups:
             question = replace(question, member_id=self._shards.new_uuid())
         regex = question.subscribed_topic_regex
         if not regex or self._knows_regex(group_id, regex):
-            return self._heartbeat(group_id, question, {})
+            return self._heartbeat(group_id, question, world, {})
         try:
             pattern = topic_pattern(regex)
         except PatternError as error:
@@ -104,7 +103,8 @@ class ConsumerGroups:
         answer: Promise[HeartbeatAnswer] = Promise()
 
         def on_resolved(resolved: Promise[Resolution]) -> None:
-            decided = self._heartbeat(group_id, question, resolved.value())
+            now_around = self.world(group_id)
+            decided = self._heartbeat(group_id, question, now_around, resolved.value())
             decided.then(lambda settled: answer.resolve(settled.value()))
 
         self._resolve([pattern]).then(on_resolved)
@@ -117,14 +117,14 @@ class ConsumerGroups:
         return regex in hosted.group.regexes
 
     def _heartbeat(
-        self, group_id: str, question: HeartbeatQuestion, resolution: Resolution
+        self, group_id: str, question: HeartbeatQuestion, world: World, resolution: Resolution
     ) -> Promise[HeartbeatAnswer]:
         is_joining = question.member_epoch == JOIN_EPOCH
         find = self._shards.find_or_create if is_joining else self._shards.find
         hosted = find(group_id)
         if isinstance(hosted, ErrorCode):
             return _refuse(_rejoin(_not_here(group_id, hosted)))
-        world, now = self.world(group_id), self._shards.now()
+        now = self._shards.now()
         try:
             group, before = self._consumer_group(hosted, world, now, is_joining=is_joining)
             decision = heartbeat(group, question, world, now, resolution)

@@ -217,6 +217,8 @@ def _unknown(group: ConsumerGroup, member_id: str) -> Refused:
 
 def _told(member: ConsumerMember, question: HeartbeatQuestion) -> ConsumerMember:
     """The member with what the question says anew."""
+    if _tells_nothing(member, question):
+        return member
     names, regex = question.subscribed_topic_names, question.subscribed_topic_regex
     return replace(
         member,
@@ -233,6 +235,21 @@ def _told(member: ConsumerMember, question: HeartbeatQuestion) -> ConsumerMember
         client_id=question.client_id,
         client_host=question.client_host,
         classic=None,
+    )
+
+
+def _tells_nothing(member: ConsumerMember, question: HeartbeatQuestion) -> bool:
+    """Nearly every heartbeat only says that its member lives."""
+    return (
+        question.subscribed_topic_names is None
+        and question.subscribed_topic_regex is None
+        and question.rebalance_timeout_ms == -1
+        and question.server_assignor in (None, member.server_assignor)
+        and question.instance_id in (None, member.instance_id)
+        and question.rack_id in (None, member.rack_id)
+        and question.client_id == member.client_id
+        and question.client_host == member.client_host
+        and member.classic is None
     )
 
 
@@ -254,12 +271,20 @@ def advance(
 
     `records` are those of the replacement of `replaced_id`, if any, and are added to.
     """
+    if (
+        member is known
+        and not group.is_refresh_due
+        and group.group_epoch == group.assignment_epoch
+        and member is group.members.get(member.member_id)
+        and member.is_reconciled_to(group.assignment_epoch)
+    ):
+        return member, False
     if member != known:
         records.append(member_record(group.group_id, member))
     # A member that is new to the group changes it, whatever it is subscribed to.
     is_changed = known is None or not member.with_same_subscription(known)
     is_refreshed = is_changed or group.is_refresh_due
-    epoch, regexes = group.group_epoch, dict(group.regexes)
+    epoch, regexes = group.group_epoch, group.regexes
     members: Mapping[str, ConsumerMember] = group.members
     if is_refreshed or epoch > group.assignment_epoch:
         members = _members_after(group, member, replaced_id)
