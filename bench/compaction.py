@@ -128,8 +128,8 @@ def main() -> None:
         data = BUILD / f"compaction-{kind.__name__}"
         shutil.rmtree(data, ignore_errors=True)
         server = kind(data, settings=SETTINGS)
-        server.start()
         try:
+            server.start()
             for number in range(arguments.rounds):
                 wall, cpu = run(server, f"cleaned-{number}", arguments)
                 print(f"{kind.__name__:15} {wall:7.1f} MB/s   {cpu:7.1f} MB per CPU second")

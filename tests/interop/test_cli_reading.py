@@ -41,7 +41,7 @@ def test_consume_shows_what_is_committed_unless_told_otherwise(broker: LocalBrok
     writer.abort_transaction(TIMEOUT_S)
 
 
-@pytest.mark.parametrize("how", ["metrics", "log sizes"])
+@pytest.mark.parametrize("how", ["metrics", pytest.param("log sizes", marks=pytest.mark.long)])
 def test_hot_names_the_partition_and_its_key(broker: LocalBroker, how: str) -> None:
     servers, topic = broker.bootstrap_servers, f"skewed-{how[0]}"
     create_topic(servers, topic, partitions=3)

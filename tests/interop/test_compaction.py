@@ -138,6 +138,7 @@ def test_every_offset_can_be_asked_for(broker: LocalBroker, expected: dict[bytes
     reader.close()
 
 
+@pytest.mark.long
 def test_our_own_dump_reads_cleaned_segments(
     broker: LocalBroker, expected: dict[bytes, bytes]
 ) -> None:
@@ -222,6 +223,7 @@ def alter(servers: str, topic: str, configs: dict[str, str]) -> None:
         future.result(TIMEOUT_S)
 
 
+@pytest.mark.long
 def test_a_killed_cleaner_is_started_again(broker: LocalBroker) -> None:
     topic, servers = "cleaned-again", broker.bootstrap_servers
     before = int(broker.metrics().get("headrace_cleanings_total", 0))

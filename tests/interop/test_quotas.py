@@ -70,10 +70,10 @@ def test_a_producer_and_a_consumer_are_held_to_their_rates(
     }
     producer = Producer({**settings, "batch.size": 20_000, "linger.ms": 1})
     started_s = time.monotonic()
-    records = [(b"k", bytes(1000)) for _ in range(1200)]
+    records = [(b"k", bytes(1000)) for _ in range(1000)]
     produce(producer, TOPIC, records)
     took_s = time.monotonic() - started_s
-    assert took_s > 2.0, f"1.2 MB at 0.2 MB/s, with a burst of two seconds, took {took_s} s"
+    assert took_s > 1.5, f"1 MB at 0.2 MB/s, with a burst of two seconds, took {took_s} s"
     assert max(throttled, default=0) > 0
     throttled.clear()
     reading = {
@@ -84,10 +84,10 @@ def test_a_producer_and_a_consumer_are_held_to_their_rates(
     reader = Consumer({**settings, **reading})
     reader.subscribe([TOPIC])
     started_s = time.monotonic()
-    consume(reader, 1200, timeout_s=3 * TIMEOUT_S)
+    consume(reader, 1000, timeout_s=3 * TIMEOUT_S)
     took_s = time.monotonic() - started_s
     reader.close()
-    assert took_s > 2.0, f"1.2 MB at 0.2 MB/s, with a burst of two seconds, took {took_s} s"
+    assert took_s > 1.5, f"1 MB at 0.2 MB/s, with a burst of two seconds, took {took_s} s"
     assert max(throttled, default=0) > 0
     assert broker.metrics()["headrace_throttled_requests_total"] > 0
     fast = producer_of(servers, client_id="fast")

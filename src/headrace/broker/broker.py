@@ -39,10 +39,16 @@ from headrace.broker.transactions.store import PartitionStateLog
 from headrace.broker.transactions.verification import Verifier
 from headrace.cluster.broker_epochs import ANY_EPOCH
 from headrace.cluster.features import TRANSACTION_VERSION
-from headrace.cluster.image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ClusterImage
+from headrace.cluster.image import (
+    OFFSETS_TOPIC,
+    RESOURCE_CLIENT_METRICS,
+    TRANSACTIONS_TOPIC,
+    ClusterImage,
+)
 from headrace.quorum.peers import Peers
 from headrace.wire.kafka.messages.metadata_records import (
     ClientQuotaRecord,
+    ConfigRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
@@ -215,6 +221,9 @@ class Broker:
             self.partitions.refresh_configs(self.image)
         if any(isinstance(record, ClientQuotaRecord) for record in records):
             self.quotas.set(self.image.quotas)
+        if any(_is_of_client_metrics(record) for record in records):
+            kinds = (kind for kind, _ in self.image.configs)
+            self.telemetry.is_wanted = RESOURCE_CLIENT_METRICS in kinds
         if self._waiting_for_image:
             self._wake_waiting()
 
@@ -301,3 +310,7 @@ class Broker:
             fetch.complete_now()
         self.transactions.shutdown()
         self.groups.shutdown()
+
+
+def _is_of_client_metrics(record: Any) -> bool:
+    return isinstance(record, ConfigRecord) and record.resource_type == RESOURCE_CLIENT_METRICS

@@ -59,6 +59,8 @@ class ClientTelemetry:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._clients: dict[bytes, TelemetryClient] = {}
+        self.is_wanted = False
+        """Any subscription is there; else clients are not told that they could push."""
         self.pushes = 0
         self.refused = 0
 

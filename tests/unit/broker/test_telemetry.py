@@ -125,6 +125,7 @@ def test_a_whole_conversation() -> None:
     assert described(broker, "none") == {}
     client = broker.connect()
     client.ask(ApiVersionsRequest(client_software_name="app", client_software_version="1"), 3)
+    assert 71 in advertised(broker)
     told = client.ask(GetTelemetrySubscriptionsRequest(), 0)
     assert told.requested_metrics == ["a", "b", "c"]
     assert told.push_interval_ms == 5000
@@ -137,6 +138,22 @@ def test_a_whole_conversation() -> None:
     assert client.ask(push, 0).error_code == 0
     rows = list(broker.broker.telemetry.rows(broker.clock.monotonic_ms()))
     assert rows == [("simulated", "app 1", "a.x", 1.0)]
+
+
+def advertised(broker: SimulatedBroker) -> list[int]:
+    request = ApiVersionsRequest(client_software_name="app", client_software_version="1")
+    return [each.api_key for each in broker.connect().ask(request, 3).api_keys]
+
+
+def test_clients_are_not_bothered_while_nobody_asks() -> None:
+    broker = SimulatedBroker()
+    assert not {71, 72} & set(advertised(broker))
+    configure(broker, "s", ("metrics", "a", 0))
+    broker.kill()
+    broker.start()
+    assert {71, 72} <= set(advertised(broker))
+    configure(broker, "s", ("metrics", None, 1))
+    assert not {71, 72} & set(advertised(broker))
 
 
 def described(broker: SimulatedBroker, name: str) -> dict[str, str | None]:

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
 API_VERSIONS_KEY = 18
+_WITHOUT_TELEMETRY = tuple(api for api in APIS if api.key not in (71, 72))
 
 
 def handle(
     broker: "Broker", request: ApiVersionsRequest, context: RequestContext
 ) -> ApiVersionsResponse:
-    return api_versions(request, context.api_version, APIS, broker.image)
+    # Clients that see the telemetry APIs use them: they are told of them where anybody asks.
+    served = APIS if broker.telemetry.is_wanted else _WITHOUT_TELEMETRY
+    return api_versions(request, context.api_version, served, broker.image)
 
 
 def unsupported_version_response() -> ApiVersionsResponse:

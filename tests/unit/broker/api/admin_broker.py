@@ -8,6 +8,7 @@ from headrace.broker.api.registry import BY_KEY, endpoint
 from headrace.broker.context import RequestContext
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.quotas import ClientQuotas
+from headrace.broker.telemetry import ClientTelemetry
 from headrace.testing.broker import response_class_of
 from headrace.testing.controller import LISTENER, SimulatedController
 from headrace.wire.kafka.codec import decode, encode
@@ -54,6 +55,7 @@ class AdminBroker(SimpleNamespace):
             offsets_log=OffsetsLog(cluster),
             encoded_topics=EncodedTopics(),
             quotas=ClientQuotas(cluster.config),
+            telemetry=ClientTelemetry(1 << 20),
         )
 
     @property

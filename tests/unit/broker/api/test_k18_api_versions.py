@@ -21,7 +21,7 @@ def test_the_registry_is_what_is_advertised(version: int) -> None:
     response = AdminBroker().call(asked_by(), version)
     assert response.error_code == 0
     assert [(key.api_key, key.min_version, key.max_version) for key in response.api_keys] == [
-        (api.key, api.min_version, api.max_version) for api in APIS
+        (api.key, api.min_version, api.max_version) for api in APIS if api.key not in (71, 72)
     ]
 
 
