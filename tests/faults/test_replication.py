@@ -193,3 +193,21 @@ def test_twenty_sleeps_of_the_leader(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str], part: int
 ) -> None:
     tell(capsys, "SIGSTOP of the leader", rounds_of(cluster, sleep, 10, f"slept-{part}"))
+
+
+FAST = {
+    "broker.heartbeat.interval.ms": 200,
+    "broker.session.timeout.ms": 800,
+    "controller.quorum.fetch.timeout.ms": 400,
+    "controller.quorum.election.timeout.ms": 200,
+}
+"""As docs/OPERATIONS.md has them: leaders change within a second and a half on a machine that is
+not overloaded."""
+
+
+@pytest.mark.long
+def test_kills_with_short_timeouts(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"offsets.topic.num.partitions": 3, "group.initial.rebalance.delay.ms": 0}
+    with LocalCluster(brokers=3, settings=settings | FAST) as cluster:
+        line = rounds_of(cluster, kill, 5, "killed-fast")
+    tell(capsys, "kill -9 of the leader, short time-outs", line)

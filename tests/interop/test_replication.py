@@ -223,3 +223,27 @@ def test_a_transaction_over_brokers_is_seen_whole(
     (committed,) = reading.committed([TopicPartition(topic, 0)], timeout=WAIT_S)
     assert committed.offset == 3
     reading.close()
+
+
+@pytest.mark.long
+@pytest.mark.java
+def test_kafka_topics_shows_who_is_eligible(
+    cluster: LocalCluster, admin: AdminClient, unique: Unique, java: JavaTools
+) -> None:
+    """KIP-966: all three were needed, one is stopped: it still has all that was acknowledged."""
+    topic = unique("eligible")
+    new = NewTopic(topic, 1, 3, config={"min.insync.replicas": "3"})
+    admin.create_topics([new], request_timeout=WAIT_S)[topic].result(WAIT_S)
+    await_isr(admin, topic, BROKERS)
+    words = ["--bootstrap-server", cluster.bootstrap_servers, "--describe", "--topic", topic]
+    absent = int(cluster.node("broker-2")["id"])
+    cluster.stop_node("broker-2")
+    try:
+        await_isr(admin, topic, BROKERS - {absent})
+        told = java.run("kafka-topics", *words).check().stdout
+        assert re.search(rf"Elr: {absent}\b", told), told
+    finally:
+        cluster.start_node("broker-2")
+    await_isr(admin, topic, BROKERS)
+    told = java.run("kafka-topics", *words).check().stdout
+    assert not re.search(r"Elr: \d", told), told

@@ -20,6 +20,7 @@ from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.broker.api.k01_fetch import Fetch
 from headrace.broker.context import ANONYMOUS
+from headrace.broker.directory_assignments import DirectoryAssignments
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.groups.coordinator import GroupCoordinator
@@ -144,6 +145,10 @@ class Broker:
             on_role=self._on_role,
         )
         partitions.roles = self.replication
+        self.directory_assignments = DirectoryAssignments(
+            node_id, current_epoch, controller, timers
+        )
+        partitions.assign = self.directory_assignments.assign
         self.offsets_log = PartitionOffsetsLog(self)
         self.groups = GroupCoordinator(
             config, self.offsets_log, clock, timers, random, lambda: self.image
@@ -306,6 +311,7 @@ class Broker:
         """Let nobody wait any longer: waiting requests are answered with what there is."""
         self.stopping = True
         self.replication.close()
+        self.directory_assignments.close()
         for fetch in list(self.waiting_fetches):
             fetch.complete_now()
         self.transactions.shutdown()

@@ -32,6 +32,9 @@ class Damage:
             return index in self._by_id.get(topic, ())
         return index in self._by_name.get(topic, ())
 
+    def all(self) -> list[tuple[bytes, set[int]]]:
+        return [(topic_id, set(indexes)) for topic_id, indexes in self._by_id.items()]
+
     def forget(self, topic_id: bytes) -> list[tuple[str, int]]:
         """The topic is deleted; the partitions of it that were here."""
         name = self._names.pop(topic_id, None)

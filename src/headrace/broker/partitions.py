@@ -27,7 +27,7 @@ from headrace.broker.new_folders import NewFolders, OnDone
 from headrace.broker.partition import Partition
 from headrace.broker.topic_configs import TopicConfigs
 from headrace.cluster.image import RESOURCE_TOPIC, ClusterImage, PartitionImage, TopicImage
-from headrace.cluster.registrations import DIRECTORY_UNASSIGNED
+from headrace.cluster.registrations import DIRECTORY_LOST, DIRECTORY_UNASSIGNED, NO_LEADER
 from headrace.log.directory import LogDirectory
 from headrace.log.partition_log import PartitionLog
 from headrace.log.unmade_log import UnmadeLog
@@ -78,6 +78,8 @@ class Partitions:
         self.roles: Roles | None = None
         """Told of every partition that is new, changed or gone, from `begin_roles` on."""
         self._has_roles = False
+        self.assign: Callable[[tuple[bytes, int], bytes], None] | None = None
+        """Tells the controller in which directory a replica lies."""
         self.storage_error_count = 0
         for directory in self._homes.directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
@@ -198,10 +200,52 @@ class Partitions:
         if self._has_roles or self.roles is None or image is None:
             return
         self._has_roles = True
-        for topic_id, partitions in self.by_id.items():
+        for topic_id, partitions in list(self.by_id.items()):
             described = image.topics_by_id[topic_id].partitions
             for index, partition in partitions.items():
                 self.roles.on_described(partition, described[index])
+        for topic_id, indexes in self._damage.all():
+            self._follow_topic(image, image.topics_by_id[topic_id], sorted(indexes))
+
+    # -- copies that can't be read -----------------------------------------------------
+
+    def _may_refill(
+        self, topic_id: bytes, described: PartitionImage, partition: Partition | None
+    ) -> bool:
+        """Whether a copy that is damaged or missing is to be made anew: another replica leads, and
+        nobody counts on ours."""
+        index = described.index
+        is_unread = self._damage.has(topic_id, index) if partition is None else partition.error
+        if not is_unread or not self._has_roles or described.leader in (NO_LEADER, self._node_id):
+            return False
+        if self._node_id in described.isr + described.eligible_leader_replicas:
+            return False
+        return partition is None or self._homes.of(partition).failure is None
+
+    def _set_aside(self, topic: TopicImage, index: int, partition: Partition | None) -> None:
+        self._log.warning("replica_made_anew", partition=f"{topic.name}-{index}")
+        if partition is not None:
+            self._drop([partition])
+        elif self._damage.forget_one(topic.topic_id, index):
+            self._delete_damaged(topic.name, index)
+
+    def _maybe_give_up(self, topic_id: bytes, described: PartitionImage) -> None:
+        """Others count on a copy that we can't read: the controller is told that it is lost.
+
+        Not where there is no other replica: what is damaged may still be saved by hand."""
+        if self.assign is None or not self._has_roles or len(described.replicas) == 1:
+            return
+        candidates = (described.leader, *described.isr, *described.eligible_leader_replicas)
+        if self._node_id in candidates:
+            self.assign((topic_id, described.index), DIRECTORY_LOST)
+
+    def _maybe_assign(self, partition: Partition, described: PartitionImage) -> None:
+        """A copy that was made anew lies where it lies."""
+        assigned = described.directory_of(self._node_id)
+        here = self._homes.of(partition).directory_id
+        if self.assign is None or partition.error or assigned in (DIRECTORY_UNASSIGNED, here):
+            return
+        self.assign((partition.topic_id, partition.index), here)
 
     def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self._configs.of(image, topic.name)
@@ -215,13 +259,19 @@ class Partitions:
                 elif self._damage.forget_one(topic.topic_id, index):
                     self._delete_damaged(topic.name, index)
                 continue
+            if self._may_refill(topic.topic_id, described, partition):
+                self._set_aside(topic, index, partition)
+                partition = None
             if partition is None and not self._damage.has(topic.topic_id, index):
                 # A damaged one was tried once; the next start tries again.
                 partition = self._open(topic, described, config)
             if partition is not None and self.roles is not None and self._has_roles:
                 self.roles.on_described(partition, described)
+                self._maybe_assign(partition, described)
             elif partition is not None:
                 partition.leader_epoch = described.leader_epoch
+            if partition is None or partition.error:
+                self._maybe_give_up(topic.topic_id, described)
 
     def refresh_configs(self, image: ClusterImage) -> None:
         """A broker default changed: every topic may have a new effective configuration."""
@@ -315,7 +365,7 @@ class Partitions:
         self._on_storage_error(f"{topic.name}-{index}", error)
 
     def _add(self, partition: Partition, directory: LogDirectory) -> None:
-        partition.on_failure = partial(self._on_partition_failure, partition.name)
+        partition.on_failure = partial(self._on_partition_failure, partition)
         self.by_name.setdefault(partition.topic, {})[partition.index] = partition
         self.by_id.setdefault(partition.topic_id, {})[partition.index] = partition
         self._homes.settle(partition, directory)
@@ -435,9 +485,13 @@ class Partitions:
         self._homes.settle(partition, other)
         return other.failure is None
 
-    def _on_partition_failure(self, name: str, error: StorageError) -> None:
-        if isinstance(error, CorruptionError):  # anything else is its directory's to tell
-            self._on_storage_error(name, error)
+    def _on_partition_failure(self, partition: Partition, error: StorageError) -> None:
+        if not isinstance(error, CorruptionError):  # it is its directory's to tell
+            return
+        self._on_storage_error(partition.name, error)
+        topic = None if self._image is None else self._image.topics_by_id.get(partition.topic_id)
+        if topic is not None and partition.index < len(topic.partitions):
+            self._maybe_give_up(topic.topic_id, topic.partitions[partition.index])
 
     def _on_storage_error(self, name: str, error: StorageError) -> None:
         self.storage_error_count += 1

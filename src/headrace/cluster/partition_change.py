@@ -143,11 +143,13 @@ def _with_last_leader(
     before: PartitionImage, target: PartitionImage, leader: int
 ) -> PartitionImage:
     """Who led last is remembered while nobody leads, in case that all lose part of their logs."""
-    last = target.last_known_elr
+    last = before.last_known_elr
     if leader != NO_LEADER:
         last = ()
-    elif not target.isr and before.leader != NO_LEADER:
+    elif before.leader != NO_LEADER:
         last = (before.leader,)
+    elif not last and not target.isr and not target.eligible_leader_replicas:
+        last = before.isr[:1]
     return target if last == target.last_known_elr else replace(target, last_known_elr=last)
 
 

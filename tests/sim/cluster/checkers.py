@@ -1,13 +1,15 @@
 """What holds of the cluster's metadata after every decision, each rule by its name.
 
 C1  a leader is in the ISR, or there is none
-C2  the ISR is a set of replicas, and never empty
+C2  the ISR is a set of replicas; where it is empty somebody is eligible, or led last
 C3  the leader epoch grows with every change of the leader, and never goes down
 C4  the partition epoch grows with every change, by one a record
 C5  a broker that is fenced, stopping or gone neither leads nor is in an ISR while another member
     of that ISR is up
-C6  a partition is without a leader only while no member of its ISR is up
-C7  a leader comes from the ISR, unless its topic or a person allows otherwise
+C6  a partition is without a leader only while nobody in sync or eligible is up, nor, if nobody
+    is either, who led last
+C7  a leader comes from the ISR or the eligible replicas, unless its topic or a person allows
+    otherwise, or all of them lost records: then it is who led last
 C8  replicas that come and go are replicas, and none does both
 C9  told again as records, the image is the same
 C10 no record says nothing
@@ -17,6 +19,7 @@ C13 who becomes the leader is up
 C14 who is fenced leads nothing from then on; a new incarnation alone may keep, until it is
     unfenced, what nobody else could lead
 C15 nobody who is up leads what lies in a directory that it has lost
+C16 nobody is in sync and eligible at once
 """
 
 from collections import Counter
@@ -91,7 +94,10 @@ def check_fenced(before: ClusterImage, after: ClusterImage) -> None:
 def check_partition(image: ClusterImage, partition: PartitionImage, where: Where) -> None:
     replicas, isr = partition.replicas, partition.isr
     assert partition.leader == NO_LEADER or partition.leader in isr, f"C1 {where}"
-    assert isr, f"C2 {where}"
+    eligible = partition.eligible_leader_replicas
+    assert isr or eligible or partition.last_known_elr, f"C2 {where}"
+    assert not set(isr) & set(eligible), f"C16 {where}"
+    assert set(eligible) <= set(replicas), f"C16 {where}"
     assert len(set(isr)) == len(isr), f"C2 {where}"
     assert set(isr) <= set(replicas), f"C2 {where}"
     assert len(set(replicas)) == len(replicas), f"C2 {where}"
@@ -100,7 +106,8 @@ def check_partition(image: ClusterImage, partition: PartitionImage, where: Where
         if member not in up:
             assert not up, f"C5 {member} {where}"
     if partition.leader == NO_LEADER:
-        assert not up, f"C6 {where}"
+        awaited = isr + eligible or partition.last_known_elr
+        assert not any(is_up(image, partition, each) for each in awaited), f"C6 {where}"
     leader = image.brokers.get(partition.leader)
     if leader is not None and leader.is_usable:
         assert leader.has_online(partition.directory_of(partition.leader)), f"C15 {where}"
@@ -128,6 +135,8 @@ def _without_epoch(partition: PartitionImage) -> tuple[Any, ...]:
 
 
 def check_clean(old: PartitionImage, new: PartitionImage, where: Where) -> None:
+    if new.leader != old.leader and new.leader in old.last_known_elr:
+        return
     if new.leader_recovery_state == RECOVERING:
         assert old.leader_recovery_state == RECOVERING, f"C7 {where}"
     if new.leader == NO_LEADER or new.leader == old.leader:
@@ -136,7 +145,7 @@ def check_clean(old: PartitionImage, new: PartitionImage, where: Where) -> None:
     # for by the leader itself.
     if old.is_moving and not new.is_moving and old.leader in old.isr:
         return
-    assert new.leader in old.isr, f"C7 {where}"
+    assert new.leader in old.isr + old.eligible_leader_replicas, f"C7 {where}"
 
 
 def check_telling(image: ClusterImage) -> None:

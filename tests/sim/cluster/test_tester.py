@@ -34,7 +34,7 @@ def the_last_member_leaves(patch: pytest.MonkeyPatch) -> None:
     def change(topic_id: bytes, before: Any, target: Any, *rest: Any, **more: Any) -> Any:
         record = real(topic_id, before, target, *rest, **more)
         if record is not None and not target.isr:
-            record.isr = []
+            record.isr = record.eligible_leader_replicas = record.last_known_elr = []
         return record
 
     patch.setattr(leadership, "change_partition", change)

@@ -48,6 +48,7 @@ def test_the_seeds_meet_everything() -> None:
     assert kinds == {
         "kill",
         "power_cut",
+        "wipe",
         "pause",
         "isolate",
         "cut_one_way",

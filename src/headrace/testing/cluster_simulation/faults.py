@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS = {
     "kill": 6,
     "power_cut": 4,
-    "wipe": 0,
+    "wipe": 1,
     "pause": 3,
     "isolate": 3,
     "cut_one_way": 3,
