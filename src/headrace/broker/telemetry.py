@@ -15,10 +15,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from crc32c import crc32c
-
 from headrace.base.client_metrics_config import CLIENT_METRICS_CONFIG, INTERVAL_MS
 from headrace.base.config import ConfigError
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import ProtocolError
 from headrace.wire.kafka.compression import Compression, decompress
 from headrace.wire.kafka.errors import ErrorCode

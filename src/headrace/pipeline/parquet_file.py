@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crc32c import crc32c
 
+from headrace.base.crc32c import crc32c
 from headrace.pipeline.target_files import TargetFiles, Writer
 
 PREFIX = "headrace."

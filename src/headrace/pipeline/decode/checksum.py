@@ -10,7 +10,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from crc32c import crc32c
+
+from headrace.base.crc32c import crc32c
 
 Bytes = npt.NDArray[np.uint8]
 Ints32 = npt.NDArray[np.int32]

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from headrace.base.crc32c import crc32c
 from headrace.base.errors import ProtocolError
 from headrace.wire.kafka.control_records import ControlRecordType, decode_control_key
 from headrace.wire.kafka.record_batch import (
