@@ -179,6 +179,17 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.log.crash(data.draw(st.integers(0, len(self.log.unconfirmed))))
         self._restart()
 
+    @rule(name=st.sampled_from(("cid", "dan")))
+    def crash_while_joining(self, name: str) -> None:
+        """The story that an answer given too early would not survive."""
+        self.confirm_all()
+        self.hold()
+        self.restart_client(name)
+        self.heartbeat(name, is_answer_lost=False)
+        self.log.crash(0)
+        self._restart()
+        self.log.is_holding = False
+
     @rule()
     def restart_cleanly(self) -> None:
         self.log.confirm_all()
