@@ -12,7 +12,7 @@ from headrace.pipeline.fence import Fenced
 from headrace.testing.pipeline_simulation import Faults, Killed, PipelineSimulation
 
 SETS = pytest.mark.parametrize("has_sets", [True, False], ids=["ours", "apache"])
-RANDOM_SEEDS = 40
+RANDOM_SEEDS = 25
 LONG_SEEDS = 5_000
 
 
