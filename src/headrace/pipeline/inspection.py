@@ -13,7 +13,7 @@ from headrace.pipeline import preflight
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.compact import Compacted, Compaction
 from headrace.pipeline.log_client import LogClient
-from headrace.pipeline.plan import TopicPartition
+from headrace.pipeline.plan import Positions, TopicPartition
 from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.settings import Settings
 from headrace.pipeline.status import Status, status_of
@@ -68,7 +68,20 @@ def status(settings: Settings) -> Status:
             log.latest,
             lambda where, start, end: oldest_ms(settings, where, start, end),
             int(time.time() * 1000),
+            lambda positions: unflushed(settings, log, positions),
         )
+
+
+def unflushed(settings: Settings, log: LogClient, positions: Positions) -> Positions:
+    """Where partitions begin that are to be flushed and are in no batch yet.
+
+    A pipeline that starts at the end of the log owes nothing of what was there before.
+    """
+    if settings.starting != "earliest" or not (settings.topics or settings.topic_pattern):
+        return {}
+    topics = log.topics_matching(settings.topics or None, settings.topic_pattern)
+    every = [(topic, number) for topic in topics for number in log.partitions(topic)]
+    return log.earliest([where for where in every if where not in positions])
 
 
 def oldest_ms(settings: Settings, where: TopicPartition, start: int, end: int) -> int | None:

@@ -91,11 +91,14 @@ def status_of(
     latest: Callable[[Sequence[TopicPartition]], Positions],
     oldest_ms: OldestMs,
     now_ms: int,
+    unflushed: Callable[[Positions], Positions] = lambda _: {},
 ) -> Status:
+    """`unflushed` gives the starts of partitions of which no batch is committed yet."""
     standing = batches.standing()
     recent = batches.recent(RECENT_BATCHES)
     last = recent[-1] if recent else None
-    positions = {} if last is None else last.plan.positions
+    positions = {} if last is None else dict(last.plan.positions)
+    positions |= unflushed(positions)
     ends = latest(sorted(positions))
     records_per_s, bytes_per_s = rates(recent)
     return Status(
