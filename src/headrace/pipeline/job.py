@@ -41,7 +41,7 @@ from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
 from headrace.pipeline.staging import stage
 from headrace.pipeline.status import lags_of
-from headrace.pipeline.target_files import HdfsFiles
+from headrace.pipeline.target_files import FilesError, HdfsFiles
 from headrace.pipeline.topics import MissingTopic
 
 if TYPE_CHECKING:
@@ -181,8 +181,10 @@ class Pipeline:
             failure = self._run_query()
             if failure is None:
                 return
-            # Another driver explains any failure, and is the better sentence.
-            self._fence.check()
+            # Another driver explains any failure, and is the better sentence. A file system that
+            # can't be asked is no reason to end: the next attempt asks again before it writes.
+            with suppress(FilesError):
+                self._fence.check()
             if is_final(failure):
                 raise failure if isinstance(failure, FINAL) else PipelineFailed(sentence(failure))
             if self._batches_done > done_before:
