@@ -108,10 +108,10 @@ def test_killed_during_the_flush(
     with rig(tmp_path, datanodes=3) as made:
         driver = made.drive()
         made.await_batches(driver, 2)
-        kills = [one_round(made, driver, STRIKES[victim], dice) for _ in range(ROUNDS)]
+        tries = [one_round(made, driver, STRIKES[victim], dice) for _ in range(ROUNDS)]
         # It stops in order, and another one finds nothing amiss.
         driver.signal(signal.SIGTERM)
         driver.wait()
         verdict = made.finish()
-    fired = f"{ROUNDS} rounds, {sum(kills)} kills of which {ROUNDS} during the flush"
+    fired = f"{ROUNDS} rounds, {sum(tries)} kills of which {ROUNDS} during the flush"
     tell(capsys, f"kill -9 of the {victim}", fired, verdict)
