@@ -34,6 +34,7 @@ from headrace.namespace.leases import LeaseTable
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.status import default_locate
+from headrace.namespace.values import SnapshotDiffEntry
 
 
 class RetryEntry(NamedTuple):
@@ -96,6 +97,8 @@ class Namespace:
         """Blocks that were complete and are so no more; drained likewise."""
         self.to_review: list[FileInode] = []
         """Files whose replication changed; drained likewise."""
+        self.listed_difference: tuple[tuple[int, int, int], list[SnapshotDiffEntry]] | None = None
+        """(directory, older and newer snapshot) that a client asks for in parts; not durable."""
         self.locate: Callable[[BlockInfo], tuple[tuple[StorageInfo, ...], bool]] = default_locate
         """Where a block can be read, and whether all its replicas are corrupt."""
 

@@ -398,6 +398,16 @@ class GetSnapshotDiffReport(NamedTuple):
     to_snapshot: str
 
 
+class GetSnapshotDiffReportListing(NamedTuple):
+    """-> SnapshotDiffListing: the changes from the cursor on, at most `listing_limit`."""
+
+    src: str
+    from_snapshot: str
+    to_snapshot: str
+    start_path: str = ""
+    start_index: int = -1
+
+
 class ListOpenFiles(NamedTuple):
     """-> tuple[OpenFile, ...] with inode ids above `after_id`, at most 1000."""
 

@@ -78,6 +78,8 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
         "M\t.",
         "R\t./b -> ./c",
     ]
+    back = hdfs("snapshotDiff", folder, "s2", "s1").check().stdout.splitlines()
+    assert sorted(back[1:]) == ["", "+\t./a", "-\t./new", "M\t.", "R\t./c -> ./b"]
     assert hdfs("dfs", "-cat", f"{folder}/.snapshot/s1/a").check().stdout == local.read_text()
     assert folder in hdfs("lsSnapshottableDir").check().stdout
     listed = hdfs("lsSnapshot", folder).check().stdout

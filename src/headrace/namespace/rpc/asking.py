@@ -93,6 +93,7 @@ ASKS: dict[type, Ask] = {
     asked.GetSnapshottableDirListing: _reads(snapshot.read_directories),
     asked.GetSnapshotListing: _reads(snapshot.read_snapshots),
     asked.GetSnapshotDiffReport: _reads(snapshot.read_diff),
+    asked.GetSnapshotDiffReportListing: _reads(snapshot.read_diff_listing),
     # files being written
     asked.Create: _executes(create.decide),
     asked.Append: NameNode.append,
