@@ -20,6 +20,7 @@ from headrace.namespace.blocks import (
     BlockInfo,
     UcState,
 )
+from headrace.namespace.caching import CacheTable
 from headrace.namespace.datanodes import ReportedReplica, StorageInfo
 from headrace.namespace.inodes import (
     ROOT_ID,
@@ -88,6 +89,7 @@ class Namespace:
         self.saved_ids: set[int] = set()
         """Inodes, live or detached, with saved states."""
         self.quota_count = 0
+        self.caching = CacheTable()
         self.retry_cache: OrderedDict[tuple[bytes, int], RetryEntry] = OrderedDict()
         self.freed: list[Freed] = []
         """Blocks whose replicas may go once the record is durable; drained by the block side."""

@@ -287,6 +287,66 @@ class RenameSet(NamedTuple):
     deletes: tuple[str, ...] = ()
 
 
+class AddCachePool(NamedTuple):
+    """-> None. What is None has its default."""
+
+    name: str
+    owner: str | None = None
+    group: str | None = None
+    mode: int | None = None
+    limit_bytes: int | None = None
+    default_replication: int | None = None
+    max_relative_expiry_ms: int | None = None
+
+
+class ModifyCachePool(NamedTuple):
+    """-> None. What is None stays."""
+
+    name: str
+    owner: str | None = None
+    group: str | None = None
+    mode: int | None = None
+    limit_bytes: int | None = None
+    default_replication: int | None = None
+    max_relative_expiry_ms: int | None = None
+
+
+class RemoveCachePool(NamedTuple):
+    """-> None. Its directives go with it."""
+
+    name: str
+
+
+class AddCacheDirective(NamedTuple):
+    """-> int: its id."""
+
+    path: str | None
+    pool: str | None
+    replication: int | None = None
+    expiry_ms: int | None = None
+    is_expiry_relative: bool = False
+    force: bool = False
+    """Though the pool's limit be exceeded."""
+
+
+class ModifyCacheDirective(NamedTuple):
+    """-> None. What is None stays."""
+
+    directive_id: int
+    path: str | None = None
+    pool: str | None = None
+    replication: int | None = None
+    expiry_ms: int | None = None
+    is_expiry_relative: bool = False
+    force: bool = False
+
+
+class RemoveCacheDirective(NamedTuple):
+    """-> None"""
+
+    directive_id: int
+
+
 # -- reads --------------------------------------------------------------------------------------
 
 
@@ -415,6 +475,21 @@ class ListOpenFiles(NamedTuple):
     path: str = "/"
 
 
+class ListCachePools(NamedTuple):
+    """-> ListedPools, by name."""
+
+    after_name: str = ""
+
+
+class ListCacheDirectives(NamedTuple):
+    """-> ListedDirectives, by id; None: of any."""
+
+    after_id: int = 0
+    directive_id: int | None = None
+    path: str | None = None
+    pool: str | None = None
+
+
 AT_MOST_ONCE: frozenset[type] = frozenset(
     {
         Create,
@@ -432,5 +507,11 @@ AT_MOST_ONCE: frozenset[type] = frozenset(
         SetXAttr,
         RemoveXAttr,
         RenameSet,
+        AddCachePool,
+        ModifyCachePool,
+        RemoveCachePool,
+        AddCacheDirective,
+        ModifyCacheDirective,
+        RemoveCacheDirective,
     }
 )
