@@ -41,6 +41,7 @@ TOOLS = {
     "lsSnapshottableDir": "org.apache.hadoop.hdfs.tools.snapshot.LsSnapshottableDir",
     "lsSnapshot": "org.apache.hadoop.hdfs.tools.snapshot.LsSnapshot",
     "ec": "org.apache.hadoop.hdfs.tools.ECAdmin",
+    "cacheadmin": "org.apache.hadoop.hdfs.tools.CacheAdmin",
     "debug": "org.apache.hadoop.hdfs.tools.DebugAdmin",
     "steered-writer": "SteeredWriter",
 }

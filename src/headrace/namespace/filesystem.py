@@ -20,6 +20,7 @@ from headrace.namespace.blocks import (
     BlockInfo,
     UcState,
 )
+from headrace.namespace.caching import CacheTable
 from headrace.namespace.datanodes import ReportedReplica, StorageInfo
 from headrace.namespace.inodes import (
     ROOT_ID,
@@ -34,6 +35,7 @@ from headrace.namespace.leases import LeaseTable
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.status import default_locate
+from headrace.namespace.values import SnapshotDiffEntry
 
 
 class RetryEntry(NamedTuple):
@@ -87,6 +89,7 @@ class Namespace:
         self.saved_ids: set[int] = set()
         """Inodes, live or detached, with saved states."""
         self.quota_count = 0
+        self.caching = CacheTable()
         self.retry_cache: OrderedDict[tuple[bytes, int], RetryEntry] = OrderedDict()
         self.freed: list[Freed] = []
         """Blocks whose replicas may go once the record is durable; drained by the block side."""
@@ -96,6 +99,8 @@ class Namespace:
         """Blocks that were complete and are so no more; drained likewise."""
         self.to_review: list[FileInode] = []
         """Files whose replication changed; drained likewise."""
+        self.listed_difference: tuple[tuple[int, int, int], list[SnapshotDiffEntry]] | None = None
+        """(directory, older and newer snapshot) that a client asks for in parts; not durable."""
         self.locate: Callable[[BlockInfo], tuple[tuple[StorageInfo, ...], bool]] = default_locate
         """Where a block can be read, and whether all its replicas are corrupt."""
 

@@ -20,9 +20,11 @@ from headrace.base.errors import HeadraceError
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.filesystem import Namespace, RetryEntry, all_blocks
 from headrace.namespace.image_rare import (
+    caching_message,
     inode_message,
     is_rare,
     rare_message,
+    restore_caching,
     restore_rare,
     restored_inode,
 )
@@ -94,6 +96,8 @@ def _sections(ns: Namespace) -> Iterator[pb.Section]:
     files = (i for i in ns.inodes.values() if isinstance(i, FileInode))
     while some := list(islice(files, _CHUNK)):
         yield pb.Section(files=_files(some, table))
+    if ns.caching.pools or ns.caching.last_directive_id:
+        yield pb.Section(caching=caching_message(ns.caching))
     if ns.saved_ids or ns.detached or _has_cuts_by_copy(ns):
         yield from _kept_by_snapshots(ns, table)
     rare = (i for i in ns.inodes.values() if is_rare(i))
@@ -388,6 +392,9 @@ class _Loader:
             states.append(SavedState(snapshot_id, state))
         self._any(saved.inode_id).with_features().saved = tuple(states)
         self.ns.saved_ids.add(saved.inode_id)
+
+    def on_caching(self, caching: pb.Caching) -> None:
+        restore_caching(self.ns.caching, caching)
 
     def on_retries(self, retries: pb.Retries) -> None:
         for entry in retries.entries:

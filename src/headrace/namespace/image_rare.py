@@ -1,10 +1,11 @@
-"""The checkpoint's rarer parts: symlinks, features, and inodes that only snapshots see."""
+"""The checkpoint's rarer parts: symlinks, features, caching, and inodes that only snapshots see."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.namespace import acls
 from headrace.namespace.blocks import BlockConstruction, UcState
+from headrace.namespace.caching import CacheTable
 from headrace.namespace.inodes import (
     Access,
     DirectoryInode,
@@ -14,6 +15,8 @@ from headrace.namespace.inodes import (
     SymlinkInode,
     Writer,
 )
+from headrace.namespace.ops.cache_directive import directive_of
+from headrace.namespace.ops.cache_pool import pool_of
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos import image_pb2 as pb
 from headrace.namespace.values import DIRECTORY, FILE, XAttr
@@ -149,3 +152,22 @@ def restored_inode(message: pb.Inode, accesses: Sequence[Access]) -> Inode:
     return SymlinkInode(
         message.inode_id, message.name, access, message.modification_time_ms, message.target
     )
+
+
+# -- caching ------------------------------------------------------------------------------------
+
+
+def caching_message(table: CacheTable) -> pb.Caching:
+    return pb.Caching(
+        pools=[edits_pb2.CachePool(**pool._asdict()) for pool in table.pools.values()],
+        directives=[edits_pb2.CacheDirective(**d._asdict()) for d in table.directives.values()],
+        last_directive_id=table.last_directive_id,
+    )
+
+
+def restore_caching(table: CacheTable, message: pb.Caching) -> None:
+    table.pools = {record.name: pool_of(record) for record in message.pools}
+    for record in message.directives:
+        assert record.pool in table.pools, "a directive without its pool"
+        table.set_directive(directive_of(record))
+    table.last_directive_id = max(table.last_directive_id, message.last_directive_id)

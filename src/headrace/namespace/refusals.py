@@ -37,6 +37,10 @@ def illegal_argument(message: str) -> RemoteError:
     return RemoteError(exceptions.HADOOP_ILLEGAL_ARGUMENT, message)
 
 
+def invalid_request(message: str) -> RemoteError:
+    return RemoteError(exceptions.INVALID_REQUEST, message)
+
+
 def parent_not_directory(message: str) -> RemoteError:
     return RemoteError(exceptions.PARENT_NOT_DIRECTORY, message)
 

@@ -8,6 +8,8 @@ from headrace.namespace.ops import (
     add_block,
     append,
     attributes,
+    cache_directive,
+    cache_pool,
     complete,
     concat,
     create,
@@ -57,4 +59,8 @@ REPLAYS: dict[str, Callable[[Any, Any], None]] = {
     "create_snapshot": snapshot.replay_create,
     "delete_snapshot": snapshot.replay_delete,
     "rename_snapshot": snapshot.replay_rename,
+    "set_cache_pool": cache_pool.replay_set,
+    "remove_cache_pool": cache_pool.replay_remove,
+    "set_cache_directive": cache_directive.replay_set,
+    "remove_cache_directive": cache_directive.replay_remove,
 }

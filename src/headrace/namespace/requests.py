@@ -287,6 +287,66 @@ class RenameSet(NamedTuple):
     deletes: tuple[str, ...] = ()
 
 
+class AddCachePool(NamedTuple):
+    """-> None. What is None has its default."""
+
+    name: str
+    owner: str | None = None
+    group: str | None = None
+    mode: int | None = None
+    limit_bytes: int | None = None
+    default_replication: int | None = None
+    max_relative_expiry_ms: int | None = None
+
+
+class ModifyCachePool(NamedTuple):
+    """-> None. What is None stays."""
+
+    name: str
+    owner: str | None = None
+    group: str | None = None
+    mode: int | None = None
+    limit_bytes: int | None = None
+    default_replication: int | None = None
+    max_relative_expiry_ms: int | None = None
+
+
+class RemoveCachePool(NamedTuple):
+    """-> None. Its directives go with it."""
+
+    name: str
+
+
+class AddCacheDirective(NamedTuple):
+    """-> int: its id."""
+
+    path: str | None
+    pool: str | None
+    replication: int | None = None
+    expiry_ms: int | None = None
+    is_expiry_relative: bool = False
+    force: bool = False
+    """Though the pool's limit be exceeded."""
+
+
+class ModifyCacheDirective(NamedTuple):
+    """-> None. What is None stays."""
+
+    directive_id: int
+    path: str | None = None
+    pool: str | None = None
+    replication: int | None = None
+    expiry_ms: int | None = None
+    is_expiry_relative: bool = False
+    force: bool = False
+
+
+class RemoveCacheDirective(NamedTuple):
+    """-> None"""
+
+    directive_id: int
+
+
 # -- reads --------------------------------------------------------------------------------------
 
 
@@ -398,11 +458,36 @@ class GetSnapshotDiffReport(NamedTuple):
     to_snapshot: str
 
 
+class GetSnapshotDiffReportListing(NamedTuple):
+    """-> SnapshotDiffListing: the changes from the cursor on, at most `listing_limit`."""
+
+    src: str
+    from_snapshot: str
+    to_snapshot: str
+    start_path: str = ""
+    start_index: int = -1
+
+
 class ListOpenFiles(NamedTuple):
     """-> tuple[OpenFile, ...] with inode ids above `after_id`, at most 1000."""
 
     after_id: int
     path: str = "/"
+
+
+class ListCachePools(NamedTuple):
+    """-> ListedPools, by name."""
+
+    after_name: str = ""
+
+
+class ListCacheDirectives(NamedTuple):
+    """-> ListedDirectives, by id; None: of any."""
+
+    after_id: int = 0
+    directive_id: int | None = None
+    path: str | None = None
+    pool: str | None = None
 
 
 AT_MOST_ONCE: frozenset[type] = frozenset(
@@ -422,5 +507,11 @@ AT_MOST_ONCE: frozenset[type] = frozenset(
         SetXAttr,
         RemoveXAttr,
         RenameSet,
+        AddCachePool,
+        ModifyCachePool,
+        RemoveCachePool,
+        AddCacheDirective,
+        ModifyCacheDirective,
+        RemoveCacheDirective,
     }
 )

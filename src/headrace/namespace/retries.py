@@ -6,7 +6,15 @@ from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import FileInode
 from headrace.namespace.protos.edits_pb2 import Edit
-from headrace.namespace.requests import Append, Create, CreateSnapshot, Delete, Rename, Truncate
+from headrace.namespace.requests import (
+    AddCacheDirective,
+    Append,
+    Create,
+    CreateSnapshot,
+    Delete,
+    Rename,
+    Truncate,
+)
 from headrace.namespace.status import located, status_of
 from headrace.namespace.values import FileStatus, LastBlockWithStatus
 
@@ -37,6 +45,8 @@ def _encode(result: Any) -> bytes:
         return b"%d" % result.status.inode_id
     if isinstance(result, bool):
         return b"\x01" if result else b"\x00"
+    if isinstance(result, int):
+        return b"%d" % result
     if isinstance(result, str):
         return result.encode()
     return b""
@@ -58,4 +68,6 @@ def answer_again(ns: "Namespace", request: Any, result: bytes) -> Any:
         return result == b"\x01"
     if isinstance(request, CreateSnapshot):
         return result.decode()
+    if isinstance(request, AddCacheDirective):
+        return int(result)
     return None

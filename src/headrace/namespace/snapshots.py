@@ -11,7 +11,7 @@ now. Inodes that leave the live tree and are seen by a snapshot move to `detache
 Invariant: a detached inode is named by a saved state of a directory that is live or kept itself.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SavedState
@@ -100,6 +100,12 @@ def _reachable(ns: "Namespace") -> set[int]:
 # -- comparing ----------------------------------------------------------------------------------
 
 
+class _Place(NamedTuple):
+    path: str
+    directory_id: int
+    """The compared directory that it came to or left, itself or with what it was in."""
+
+
 class _Comparison:
     """Two moments of a subtree, walked together; paths are those of the first moment."""
 
@@ -108,9 +114,9 @@ class _Comparison:
         self._from_id = from_id
         self._to_id = to_id
         self._compared: set[int] = set()
-        self.modified: list[str] = []
-        self.gone: dict[int, str] = {}
-        self.came: dict[int, str] = {}
+        self.modified: list[tuple[str, Inode]] = []
+        self.gone: dict[int, _Place] = {}
+        self.came: dict[int, _Place] = {}
         self._movable: dict[int, Inode] = {}
 
     def compare(self, top: Inode, path: str) -> None:
@@ -120,7 +126,7 @@ class _Comparison:
             self._compared.add(inode.inode_id)
             before, after = inode.at(self._from_id), inode.at(self._to_id)
             if _is_modified(before, after):
-                self.modified.append(from_path)
+                self.modified.append((from_path, inode))
             if isinstance(before, DirectoryInode) and isinstance(after, DirectoryInode):
                 stack += self._compare_children(before, after, from_path, to_path)
 
@@ -130,13 +136,13 @@ class _Comparison:
         same: list[tuple[Inode, str, str]] = []
         for name, child in before.children.items():
             if after.children.get(name) is not child:
-                self.gone[child.inode_id] = _join(from_path, name)
+                self.gone[child.inode_id] = _Place(_join(from_path, name), before.inode_id)
                 self._movable[child.inode_id] = child
             elif child.inode_id in self._changed:
                 same.append((child, _join(from_path, name), _join(to_path, name)))
         for name, child in after.children.items():
             if before.children.get(name) is not child:
-                self.came[child.inode_id] = _join(to_path, name)
+                self.came[child.inode_id] = _Place(_join(to_path, name), before.inode_id)
                 self._movable[child.inode_id] = child
         return same
 
@@ -144,39 +150,40 @@ class _Comparison:
         """Into a directory that is new, or out of one that is gone: those count as renames."""
         came_below = self._below(self.came, self._to_id, stop=set(self.gone))
         known = set(self.came) | set(came_below)
-        for inode_id, path in self._below(self.gone, self._from_id, stop=known).items():
+        for inode_id, place in self._below(self.gone, self._from_id, stop=known).items():
             if inode_id in known:
-                self.gone[inode_id] = path
-        for inode_id, path in came_below.items():
+                self.gone[inode_id] = place
+        for inode_id, place in came_below.items():
             if inode_id in self.gone:
-                self.came[inode_id] = path
+                self.came[inode_id] = place
 
-    def _below(self, tops: dict[int, str], moment: int, stop: set[int]) -> dict[int, str]:
+    def _below(self, tops: dict[int, _Place], moment: int, stop: set[int]) -> dict[int, _Place]:
         """Everything below those of `tops` that did not move, as of a moment."""
-        found: dict[int, str] = {}
+        found: dict[int, _Place] = {}
         stack = [
-            (self._movable[inode_id], path)
-            for inode_id, path in tops.items()
+            (self._movable[inode_id], place)
+            for inode_id, place in tops.items()
             if inode_id not in stop
         ]
         while stack:
-            inode, path = stack.pop()
+            inode, (path, directory_id) = stack.pop()
             state = inode.at(moment)
             if not isinstance(state, DirectoryInode):
                 continue
             for name, child in state.children.items():
-                found[child.inode_id] = _join(path, name)
+                place = _Place(_join(path, name), directory_id)
+                found[child.inode_id] = place
                 self._movable[child.inode_id] = child
                 if child.inode_id not in stop:
-                    stack.append((child, _join(path, name)))
+                    stack.append((child, place))
         return found
 
     def moved(self) -> list[tuple[Inode, str]]:
         """Renamed inodes that were not compared yet: what is below them may have changed too."""
         self.find_moves()
         return [
-            (self._movable[inode_id], path)
-            for inode_id, path in self.gone.items()
+            (self._movable[inode_id], place.path)
+            for inode_id, place in self.gone.items()
             if inode_id in self.came and inode_id not in self._compared
         ]
 
@@ -191,13 +198,50 @@ def differences(
         for inode, path in moved:
             comparison.compare(inode, path)
     gone, came = comparison.gone, comparison.came
-    entries = [SnapshotDiffEntry("M", path) for path in comparison.modified]
-    entries += [SnapshotDiffEntry("+", path) for i, path in came.items() if i not in gone]
-    entries += [SnapshotDiffEntry("-", path) for i, path in gone.items() if i not in came]
-    entries += [SnapshotDiffEntry("R", gone[i], came[i]) for i in gone if i in came]
+    entries = [_modification(path, inode) for path, inode in comparison.modified]
+    entries += [_change("+", came[i], i) for i in came if i not in gone]
+    entries += [_change("-", gone[i], i) for i in gone if i not in came]
+    entries += [_change("R", gone[i], i, came[i].path) for i in gone if i in came]
     return sorted(
         entries, key=lambda e: (e.path.split("/") if e.path else [], "M+-R".index(e.kind))
     )
+
+
+def _modification(path: str, inode: Inode) -> SnapshotDiffEntry:
+    inode_id = inode.inode_id
+    directory_id = inode_id if isinstance(inode, DirectoryInode) else 0
+    return SnapshotDiffEntry("M", path, inode_id=inode_id, directory_id=directory_id)
+
+
+def _change(kind: str, place: _Place, inode_id: int, target_path: str = "") -> SnapshotDiffEntry:
+    return SnapshotDiffEntry(kind, place.path, target_path, inode_id, place.directory_id)
+
+
+def part_of(
+    entries: list[SnapshotDiffEntry], start_path: str, index: int, limit: int
+) -> tuple[tuple[SnapshotDiffEntry, ...], tuple[str, int] | None]:
+    """At most `limit` entries from a cursor on, and the next cursor.
+
+    A cursor names a modified inode and how many of its directory's changes were told; -1: the
+    inode itself was not.
+    """
+    inside: dict[int, list[SnapshotDiffEntry]] = {}
+    for entry in entries:
+        if entry.kind != "M":
+            inside.setdefault(entry.directory_id, []).append(entry)
+    found: list[SnapshotDiffEntry] = []
+    wanted = start_path.split("/") if start_path else []
+    for modified in (entry for entry in entries if entry.kind == "M"):
+        names = modified.path.split("/") if modified.path else []
+        if names < wanted:
+            continue
+        told = max(index, -1) if names == wanted else -1
+        of_one = [modified, *inside.get(modified.directory_id, ())][told + 1 :]
+        room = limit - len(found)
+        found += of_one[:room]
+        if len(of_one) > room:
+            return tuple(found), (modified.path, told + room)
+    return tuple(found), None
 
 
 def _join(path: str, name: str) -> str:

@@ -154,6 +154,18 @@ class SnapshotDiffEntry(NamedTuple):
     kind: str
     path: str
     target_path: str = ""
+    inode_id: int = 0
+    directory_id: int = 0
+    """The modified directory that it happened in; of a modified directory, itself; else 0."""
+
+
+class SnapshotDiffListing(NamedTuple):
+    """A part of a comparison, told from the older to the newer moment; `cursor`: where the next
+    part begins (path of a modified inode, index of a change in it, -1 the inode itself)."""
+
+    entries: tuple[SnapshotDiffEntry, ...]
+    is_from_earlier: bool
+    cursor: tuple[str, int] | None
 
 
 class SnapshotDiffReport(NamedTuple):

@@ -389,6 +389,11 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
         "snapshots": dict(ns.snapshots),
         "snapshottable": set(ns.snapshottable),
         "quotas": ns.quota_count,
+        "caching": (
+            dict(ns.caching.pools),
+            dict(ns.caching.directives),
+            ns.caching.last_directive_id,
+        ),
         "retries": dict(ns.retry_cache),
     }
 

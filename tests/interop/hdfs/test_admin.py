@@ -78,6 +78,8 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
         "M\t.",
         "R\t./b -> ./c",
     ]
+    back = hdfs("snapshotDiff", folder, "s2", "s1").check().stdout.splitlines()
+    assert sorted(back[1:]) == ["", "+\t./a", "-\t./new", "M\t.", "R\t./c -> ./b"]
     assert hdfs("dfs", "-cat", f"{folder}/.snapshot/s1/a").check().stdout == local.read_text()
     assert folder in hdfs("lsSnapshottableDir").check().stdout
     listed = hdfs("lsSnapshot", folder).check().stdout
@@ -88,6 +90,41 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
     hdfs("dfs", "-deleteSnapshot", folder, "s2").check()
     hdfs("dfsadmin", "-disallowSnapshot", folder).check()
     hdfs("dfs", "-rm", "-r", folder).check()
+
+
+def test_cache_pools_and_directives(hdfs: Shell, folder: str, local: Path) -> None:
+    pool = f"pool-{folder.rpartition('/')[2]}"
+    hdfs("dfs", "-put", str(local), f"{folder}/f").check()
+    owned = ("-owner", "ann", "-group", "staff", "-mode", "750", "-limit", "20000")
+    hdfs("cacheadmin", "-addPool", pool, *owned).check()
+    assert "already exists" in hdfs("cacheadmin", "-addPool", pool).stderr
+    assert "Superuser" in hdfs("cacheadmin", "-addPool", f"{pool}-2", user="eve").stderr
+
+    add = ("cacheadmin", "-addDirective", "-path", f"{folder}/f", "-pool", pool)
+    added = hdfs(*add, "-replication", "2", user="ann").check().stdout
+    directive = added.split()[-1]
+    assert added == f"Added cache directive {directive}\n"
+    assert "would exceed pool" in hdfs(*add, "-replication", "2").stderr
+    assert "Permission denied while accessing pool" in hdfs(*add, user="eve").stderr
+    listed = hdfs("cacheadmin", "-listDirectives", "-stats", "-path", f"{folder}/f").check().stdout
+    assert "Found 1 entry" in listed
+    row = listed.splitlines()[-1].split()
+    assert row == [directive, pool, "2", "never", f"{folder}/f", "12000", "0", "1", "0"]
+    hidden = hdfs("cacheadmin", "-listDirectives", "-pool", pool, user="eve").check().stdout
+    assert "Found 0 entries" in hidden
+
+    change = ("cacheadmin", "-modifyDirective", "-id", directive)
+    hdfs(*change, "-replication", "1", "-ttl", "1h").check()
+    row = hdfs("cacheadmin", "-listDirectives", "-id", directive).check().stdout.split()
+    assert "never" not in row
+    hdfs("cacheadmin", "-modifyPool", pool, "-mode", "755", "-maxTtl", "2h").check()
+    shown = hdfs("cacheadmin", "-listPools", "-stats", pool).check().stdout
+    row = shown.splitlines()[-1].split()
+    assert row[:7] == [pool, "ann", "staff", "rwxr-xr-x", "20000", "000:02:00:00.000", "1"]
+    assert row[7:] == ["6000", "0", "0", "1", "0"]
+    hdfs("cacheadmin", "-removeDirective", directive).check()
+    hdfs("cacheadmin", "-removePool", pool).check()
+    assert pool not in hdfs("cacheadmin", "-listPools").check().stdout
 
 
 def test_metasave(hdfs: Shell) -> None:

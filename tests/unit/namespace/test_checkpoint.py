@@ -52,6 +52,8 @@ def full_of_everything() -> SimulatedNameNode:
     cluster.ask(requests.Fsync("/e/unwritten", "another", 5))
     assert located.locations
     cluster.ask(Mkdirs("/z" * 20, 0o711))
+    cluster.ask(requests.AddCachePool("pool", owner="ann", limit_bytes=10**12))
+    cluster.ask(requests.AddCacheDirective("/e", "pool", 2))
     return cluster
 
 

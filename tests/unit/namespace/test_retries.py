@@ -6,6 +6,8 @@ import pytest
 
 from headrace.namespace import requests
 from headrace.namespace.requests import (
+    AddCacheDirective,
+    AddCachePool,
     AllowSnapshot,
     Append,
     Concat,
@@ -15,6 +17,10 @@ from headrace.namespace.requests import (
     Delete,
     DeleteSnapshot,
     Mkdirs,
+    ModifyCacheDirective,
+    ModifyCachePool,
+    RemoveCacheDirective,
+    RemoveCachePool,
     RemoveXAttr,
     Rename,
     Rename2,
@@ -39,6 +45,8 @@ def prepared(disk: SimulatedDisk | None = None) -> SimulatedNameNode:
     cluster.ask(SetXAttr("/a", XAttr(0, "x", b"1"), 1))
     cluster.ask(AllowSnapshot("/d"))
     cluster.ask(CreateSnapshot("/d", "s0"))
+    cluster.ask(AddCachePool("pool"))
+    cluster.ask(AddCacheDirective("/a", "pool"))
     return cluster
 
 
@@ -65,6 +73,12 @@ ONCE: dict[str, Any] = {
     "remove xattr": RemoveXAttr("/a", XAttr(0, "x")),
     "rename set": RenameSet((("/a", "/z"),), ("/b",)),
     "update pipeline": update_pipeline,
+    "add cache pool": AddCachePool("new"),
+    "modify cache pool": ModifyCachePool("pool", mode=0o700),
+    "remove cache pool": RemoveCachePool("pool"),
+    "add cache directive": AddCacheDirective("/b", "pool"),
+    "modify cache directive": ModifyCacheDirective(1, replication=2),
+    "remove cache directive": RemoveCacheDirective(1),
 }
 
 

@@ -1,5 +1,7 @@
 """Snapshots: what they see after the tree went on, what is kept for them, what they tell apart."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.namespace.ops import snapshot
@@ -16,6 +18,7 @@ from headrace.namespace.requests import (
     GetFileInfo,
     GetListing,
     GetSnapshotDiffReport,
+    GetSnapshotDiffReportListing,
     GetSnapshotListing,
     GetSnapshottableDirListing,
     IsFileClosed,
@@ -25,6 +28,7 @@ from headrace.namespace.requests import (
     SetPermission,
     Truncate,
 )
+from headrace.namespace.values import SnapshotDiffEntry
 from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -54,6 +58,54 @@ def diff(cluster: SimulatedNameNode, older: str, newer: str) -> list[tuple[str, 
         snapshot.read_diff, GetSnapshotDiffReport("/d", older, newer), cluster.caller()
     ).value()
     return [(entry.kind, entry.path, entry.target_path) for entry in report.entries]
+
+
+def in_parts(
+    cluster: SimulatedNameNode, older: str, newer: str, limit: int
+) -> tuple[list[SnapshotDiffEntry], bool]:
+    cluster.ns.settings = replace(cluster.ns.settings, listing_limit=limit)
+    found: list[SnapshotDiffEntry] = []
+    cursor: tuple[str, int] | None = ("", -1)
+    while cursor is not None:
+        request = GetSnapshotDiffReportListing("/d", older, newer, *cursor)
+        part = cluster.ask(request)
+        assert 0 < len(part.entries) <= limit
+        found += part.entries
+        cursor = part.cursor
+    assert cluster.ns.listed_difference is None
+    return found, part.is_from_earlier
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 1000])
+def test_a_difference_in_parts_is_the_whole(cluster: SimulatedNameNode, limit: int) -> None:
+    for name in ("x", "y", "sub/deep/z"):
+        cluster.write(f"/d/{name}", 10)
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    cluster.ask(SetPermission("/d/x", 0o600))
+    cluster.ask(Delete("/d/a", False))
+    cluster.ask(Rename2("/d/sub", "/d/moved"))
+    cluster.ask(Rename2("/d/moved/deep/z", "/d/z"))
+    cluster.ask(Delete("/d/moved/deep", True))
+    cluster.write("/d/moved/new", 10)
+    cluster.ask(CreateSnapshot("/d", "s2"))
+    parts, is_from_earlier = in_parts(cluster, "s1", "s2", limit)
+    assert is_from_earlier
+    whole = diff(cluster, "s1", "s2")
+    assert sorted((e.kind, e.path, e.target_path) for e in parts) == sorted(whole)
+    # Every change is told in a directory that is told to be modified: clients look there.
+    directories = {entry.directory_id for entry in parts if entry.kind == "M"}
+    assert {entry.directory_id for entry in parts if entry.kind != "M"} <= directories
+    backwards, is_from_earlier = in_parts(cluster, "s2", "s1", limit)
+    assert not is_from_earlier
+    assert backwards == parts
+
+
+def test_no_difference_is_one_empty_part(cluster: SimulatedNameNode) -> None:
+    cluster.ask(CreateSnapshot("/d", "s1"))
+    part = cluster.ask(GetSnapshotDiffReportListing("/d", "s1", "s1"))
+    assert (part.entries, part.cursor) == ((), None)
+    listing = GetSnapshotDiffReportListing("/d", "s1", "s9")
+    assert refused(cluster, listing) == exceptions.SNAPSHOT
 
 
 def test_a_snapshot_sees_what_was(cluster: SimulatedNameNode) -> None:

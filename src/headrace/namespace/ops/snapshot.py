@@ -22,12 +22,14 @@ from headrace.namespace.requests import (
     DeleteSnapshot,
     DisallowSnapshot,
     GetSnapshotDiffReport,
+    GetSnapshotDiffReportListing,
     GetSnapshotListing,
     GetSnapshottableDirListing,
     RenameSnapshot,
 )
 from headrace.namespace.status import status_of
 from headrace.namespace.values import (
+    SnapshotDiffListing,
     SnapshotDiffReport,
     SnapshotStatus,
     SnapshottableDirectory,
@@ -263,6 +265,37 @@ def read_snapshots(
 def read_diff(
     ns: "Namespace", request: GetSnapshotDiffReport, caller: Caller, _now_ms: int
 ) -> SnapshotDiffReport:
+    directory, ids = _compared(ns, request, caller)
+    entries = () if ids[0] == ids[1] else snapshots.differences(ns, directory, ids[0], ids[1])
+    return SnapshotDiffReport(
+        request.src, request.from_snapshot, request.to_snapshot, tuple(entries)
+    )
+
+
+def read_diff_listing(
+    ns: "Namespace", request: GetSnapshotDiffReportListing, caller: Caller, _now_ms: int
+) -> SnapshotDiffListing:
+    """Clients turn it round themselves if they asked from the newer to the older."""
+    directory, (from_id, to_id) = _compared(ns, request, caller)
+    key = directory.inode_id, min(from_id, to_id), max(from_id, to_id)
+    kept = ns.listed_difference
+    if kept is not None and kept[0] == key and (request.start_path or request.start_index != -1):
+        entries = kept[1]
+    else:
+        entries = snapshots.differences(ns, directory, key[1], key[2]) if from_id != to_id else []
+    part, cursor = snapshots.part_of(
+        entries, request.start_path, request.start_index, ns.settings.listing_limit
+    )
+    # What lies between two snapshots does not change: it is worked out once for all its parts.
+    ns.listed_difference = (key, entries) if cursor is not None and key[2] != CURRENT else None
+    return SnapshotDiffListing(part, from_id < to_id, cursor)
+
+
+def _compared(
+    ns: "Namespace",
+    request: GetSnapshotDiffReport | GetSnapshotDiffReportListing,
+    caller: Caller,
+) -> tuple[DirectoryInode, tuple[int, int]]:
     directory, existing = _snapshottable(ns, request.src, caller)
     require(ns, directory, caller, READ, request.src)
     ids = []
@@ -275,7 +308,4 @@ def read_diff(
             raise refusals.snapshot(
                 f"Cannot find the snapshot of directory {request.src} with name {name}"
             )
-    entries = () if ids[0] == ids[1] else snapshots.differences(ns, directory, ids[0], ids[1])
-    return SnapshotDiffReport(
-        request.src, request.from_snapshot, request.to_snapshot, tuple(entries)
-    )
+    return directory, (ids[0], ids[1])

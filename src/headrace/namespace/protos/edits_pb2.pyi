@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Edit(_message.Message):
-    __slots__ = ("format", "mkdir", "add_file", "add_block", "commit_block", "close_file", "open_file", "abandon_block", "set_generation_stamp", "update_block", "reassign_lease", "delete", "rename", "concat", "truncate", "set_replication", "set_permission", "set_owner", "set_times", "set_quota", "add_symlink", "set_acl", "set_xattrs", "set_storage_policy", "allow_snapshot", "disallow_snapshot", "create_snapshot", "delete_snapshot", "rename_snapshot", "remove_block", "client_id", "call_id", "request", "time_ms", "result")
+    __slots__ = ("format", "mkdir", "add_file", "add_block", "commit_block", "close_file", "open_file", "abandon_block", "set_generation_stamp", "update_block", "reassign_lease", "delete", "rename", "concat", "truncate", "set_replication", "set_permission", "set_owner", "set_times", "set_quota", "add_symlink", "set_acl", "set_xattrs", "set_storage_policy", "allow_snapshot", "disallow_snapshot", "create_snapshot", "delete_snapshot", "rename_snapshot", "remove_block", "set_cache_pool", "remove_cache_pool", "set_cache_directive", "remove_cache_directive", "client_id", "call_id", "request", "time_ms", "result")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     MKDIR_FIELD_NUMBER: _ClassVar[int]
     ADD_FILE_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +38,10 @@ class Edit(_message.Message):
     DELETE_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     RENAME_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     REMOVE_BLOCK_FIELD_NUMBER: _ClassVar[int]
+    SET_CACHE_POOL_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_CACHE_POOL_FIELD_NUMBER: _ClassVar[int]
+    SET_CACHE_DIRECTIVE_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_CACHE_DIRECTIVE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -73,12 +77,16 @@ class Edit(_message.Message):
     delete_snapshot: DeleteSnapshot
     rename_snapshot: RenameSnapshot
     remove_block: RemoveBlock
+    set_cache_pool: CachePool
+    remove_cache_pool: RemoveCachePool
+    set_cache_directive: CacheDirective
+    remove_cache_directive: RemoveCacheDirective
     client_id: bytes
     call_id: int
     request: str
     time_ms: int
     result: bytes
-    def __init__(self, format: _Optional[_Union[Format, _Mapping]] = ..., mkdir: _Optional[_Union[Mkdir, _Mapping]] = ..., add_file: _Optional[_Union[AddFile, _Mapping]] = ..., add_block: _Optional[_Union[AddBlock, _Mapping]] = ..., commit_block: _Optional[_Union[CommitBlock, _Mapping]] = ..., close_file: _Optional[_Union[CloseFile, _Mapping]] = ..., open_file: _Optional[_Union[OpenFile, _Mapping]] = ..., abandon_block: _Optional[_Union[AbandonBlock, _Mapping]] = ..., set_generation_stamp: _Optional[_Union[SetGenerationStamp, _Mapping]] = ..., update_block: _Optional[_Union[UpdateBlock, _Mapping]] = ..., reassign_lease: _Optional[_Union[ReassignLease, _Mapping]] = ..., delete: _Optional[_Union[Delete, _Mapping]] = ..., rename: _Optional[_Union[Rename, _Mapping]] = ..., concat: _Optional[_Union[Concat, _Mapping]] = ..., truncate: _Optional[_Union[Truncate, _Mapping]] = ..., set_replication: _Optional[_Union[SetReplication, _Mapping]] = ..., set_permission: _Optional[_Union[SetPermission, _Mapping]] = ..., set_owner: _Optional[_Union[SetOwner, _Mapping]] = ..., set_times: _Optional[_Union[SetTimes, _Mapping]] = ..., set_quota: _Optional[_Union[SetQuota, _Mapping]] = ..., add_symlink: _Optional[_Union[AddSymlink, _Mapping]] = ..., set_acl: _Optional[_Union[SetAcl, _Mapping]] = ..., set_xattrs: _Optional[_Union[SetXAttrs, _Mapping]] = ..., set_storage_policy: _Optional[_Union[SetStoragePolicy, _Mapping]] = ..., allow_snapshot: _Optional[_Union[AllowSnapshot, _Mapping]] = ..., disallow_snapshot: _Optional[_Union[DisallowSnapshot, _Mapping]] = ..., create_snapshot: _Optional[_Union[CreateSnapshot, _Mapping]] = ..., delete_snapshot: _Optional[_Union[DeleteSnapshot, _Mapping]] = ..., rename_snapshot: _Optional[_Union[RenameSnapshot, _Mapping]] = ..., remove_block: _Optional[_Union[RemoveBlock, _Mapping]] = ..., client_id: _Optional[bytes] = ..., call_id: _Optional[int] = ..., request: _Optional[str] = ..., time_ms: _Optional[int] = ..., result: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, format: _Optional[_Union[Format, _Mapping]] = ..., mkdir: _Optional[_Union[Mkdir, _Mapping]] = ..., add_file: _Optional[_Union[AddFile, _Mapping]] = ..., add_block: _Optional[_Union[AddBlock, _Mapping]] = ..., commit_block: _Optional[_Union[CommitBlock, _Mapping]] = ..., close_file: _Optional[_Union[CloseFile, _Mapping]] = ..., open_file: _Optional[_Union[OpenFile, _Mapping]] = ..., abandon_block: _Optional[_Union[AbandonBlock, _Mapping]] = ..., set_generation_stamp: _Optional[_Union[SetGenerationStamp, _Mapping]] = ..., update_block: _Optional[_Union[UpdateBlock, _Mapping]] = ..., reassign_lease: _Optional[_Union[ReassignLease, _Mapping]] = ..., delete: _Optional[_Union[Delete, _Mapping]] = ..., rename: _Optional[_Union[Rename, _Mapping]] = ..., concat: _Optional[_Union[Concat, _Mapping]] = ..., truncate: _Optional[_Union[Truncate, _Mapping]] = ..., set_replication: _Optional[_Union[SetReplication, _Mapping]] = ..., set_permission: _Optional[_Union[SetPermission, _Mapping]] = ..., set_owner: _Optional[_Union[SetOwner, _Mapping]] = ..., set_times: _Optional[_Union[SetTimes, _Mapping]] = ..., set_quota: _Optional[_Union[SetQuota, _Mapping]] = ..., add_symlink: _Optional[_Union[AddSymlink, _Mapping]] = ..., set_acl: _Optional[_Union[SetAcl, _Mapping]] = ..., set_xattrs: _Optional[_Union[SetXAttrs, _Mapping]] = ..., set_storage_policy: _Optional[_Union[SetStoragePolicy, _Mapping]] = ..., allow_snapshot: _Optional[_Union[AllowSnapshot, _Mapping]] = ..., disallow_snapshot: _Optional[_Union[DisallowSnapshot, _Mapping]] = ..., create_snapshot: _Optional[_Union[CreateSnapshot, _Mapping]] = ..., delete_snapshot: _Optional[_Union[DeleteSnapshot, _Mapping]] = ..., rename_snapshot: _Optional[_Union[RenameSnapshot, _Mapping]] = ..., remove_block: _Optional[_Union[RemoveBlock, _Mapping]] = ..., set_cache_pool: _Optional[_Union[CachePool, _Mapping]] = ..., remove_cache_pool: _Optional[_Union[RemoveCachePool, _Mapping]] = ..., set_cache_directive: _Optional[_Union[CacheDirective, _Mapping]] = ..., remove_cache_directive: _Optional[_Union[RemoveCacheDirective, _Mapping]] = ..., client_id: _Optional[bytes] = ..., call_id: _Optional[int] = ..., request: _Optional[str] = ..., time_ms: _Optional[int] = ..., result: _Optional[bytes] = ...) -> None: ...
 
 class Format(_message.Message):
     __slots__ = ("namespace_id", "cluster_id", "pool_id", "time_ms", "owner", "group")
@@ -443,3 +451,47 @@ class RenameSnapshot(_message.Message):
     name: str
     time_ms: int
     def __init__(self, inode_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., name: _Optional[str] = ..., time_ms: _Optional[int] = ...) -> None: ...
+
+class CachePool(_message.Message):
+    __slots__ = ("name", "owner", "group", "mode", "limit_bytes", "default_replication", "max_relative_expiry_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_REPLICATION_FIELD_NUMBER: _ClassVar[int]
+    MAX_RELATIVE_EXPIRY_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    owner: str
+    group: str
+    mode: int
+    limit_bytes: int
+    default_replication: int
+    max_relative_expiry_ms: int
+    def __init__(self, name: _Optional[str] = ..., owner: _Optional[str] = ..., group: _Optional[str] = ..., mode: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., default_replication: _Optional[int] = ..., max_relative_expiry_ms: _Optional[int] = ...) -> None: ...
+
+class RemoveCachePool(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class CacheDirective(_message.Message):
+    __slots__ = ("directive_id", "path", "replication", "pool", "expiry_ms")
+    DIRECTIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    EXPIRY_MS_FIELD_NUMBER: _ClassVar[int]
+    directive_id: int
+    path: str
+    replication: int
+    pool: str
+    expiry_ms: int
+    def __init__(self, directive_id: _Optional[int] = ..., path: _Optional[str] = ..., replication: _Optional[int] = ..., pool: _Optional[str] = ..., expiry_ms: _Optional[int] = ...) -> None: ...
+
+class RemoveCacheDirective(_message.Message):
+    __slots__ = ("directive_id",)
+    DIRECTIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    directive_id: int
+    def __init__(self, directive_id: _Optional[int] = ...) -> None: ...

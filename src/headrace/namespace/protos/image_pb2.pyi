@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Section(_message.Message):
-    __slots__ = ("header", "directories", "files", "rare", "snapshots", "saved", "detached", "retries", "end", "loose_blocks")
+    __slots__ = ("header", "directories", "files", "rare", "snapshots", "saved", "detached", "retries", "end", "loose_blocks", "caching")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class Section(_message.Message):
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     LOOSE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    CACHING_FIELD_NUMBER: _ClassVar[int]
     header: Header
     directories: Directories
     files: Files
@@ -29,7 +30,8 @@ class Section(_message.Message):
     retries: Retries
     end: End
     loose_blocks: LooseBlocks
-    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., directories: _Optional[_Union[Directories, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., rare: _Optional[_Union[Rare, _Mapping]] = ..., snapshots: _Optional[_Union[Snapshots, _Mapping]] = ..., saved: _Optional[_Union[SavedStates, _Mapping]] = ..., detached: _Optional[_Union[Detached, _Mapping]] = ..., retries: _Optional[_Union[Retries, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ..., loose_blocks: _Optional[_Union[LooseBlocks, _Mapping]] = ...) -> None: ...
+    caching: Caching
+    def __init__(self, header: _Optional[_Union[Header, _Mapping]] = ..., directories: _Optional[_Union[Directories, _Mapping]] = ..., files: _Optional[_Union[Files, _Mapping]] = ..., rare: _Optional[_Union[Rare, _Mapping]] = ..., snapshots: _Optional[_Union[Snapshots, _Mapping]] = ..., saved: _Optional[_Union[SavedStates, _Mapping]] = ..., detached: _Optional[_Union[Detached, _Mapping]] = ..., retries: _Optional[_Union[Retries, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ..., loose_blocks: _Optional[_Union[LooseBlocks, _Mapping]] = ..., caching: _Optional[_Union[Caching, _Mapping]] = ...) -> None: ...
 
 class Access(_message.Message):
     __slots__ = ("owner", "group", "mode")
@@ -282,3 +284,13 @@ class End(_message.Message):
     inode_count: int
     block_count: int
     def __init__(self, section_count: _Optional[int] = ..., inode_count: _Optional[int] = ..., block_count: _Optional[int] = ...) -> None: ...
+
+class Caching(_message.Message):
+    __slots__ = ("pools", "directives", "last_directive_id")
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    DIRECTIVES_FIELD_NUMBER: _ClassVar[int]
+    LAST_DIRECTIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    pools: _containers.RepeatedCompositeFieldContainer[_edits_pb2.CachePool]
+    directives: _containers.RepeatedCompositeFieldContainer[_edits_pb2.CacheDirective]
+    last_directive_id: int
+    def __init__(self, pools: _Optional[_Iterable[_Union[_edits_pb2.CachePool, _Mapping]]] = ..., directives: _Optional[_Iterable[_Union[_edits_pb2.CacheDirective, _Mapping]]] = ..., last_directive_id: _Optional[int] = ...) -> None: ...

@@ -13,6 +13,8 @@ from headrace.namespace.namenode import NameNode
 from headrace.namespace.ops import (
     abandon_block,
     attributes,
+    cache_directive,
+    cache_pool,
     concat,
     create,
     create_symlink,
@@ -93,6 +95,16 @@ ASKS: dict[type, Ask] = {
     asked.GetSnapshottableDirListing: _reads(snapshot.read_directories),
     asked.GetSnapshotListing: _reads(snapshot.read_snapshots),
     asked.GetSnapshotDiffReport: _reads(snapshot.read_diff),
+    asked.GetSnapshotDiffReportListing: _reads(snapshot.read_diff_listing),
+    # caching
+    asked.AddCachePool: _executes(cache_pool.decide_add),
+    asked.ModifyCachePool: _executes(cache_pool.decide_modify),
+    asked.RemoveCachePool: _executes(cache_pool.decide_remove),
+    asked.ListCachePools: _reads(cache_pool.read),
+    asked.AddCacheDirective: _executes(cache_directive.decide_add),
+    asked.ModifyCacheDirective: _executes(cache_directive.decide_modify),
+    asked.RemoveCacheDirective: _executes(cache_directive.decide_remove),
+    asked.ListCacheDirectives: _reads(cache_directive.read),
     # files being written
     asked.Create: _executes(create.decide),
     asked.Append: NameNode.append,

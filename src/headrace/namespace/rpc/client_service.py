@@ -1,6 +1,6 @@
 """ClientNamenodeProtocol, the service itself: defaults, and what is asked but not offered.
 
-Encryption zones, erasure coding and caching are not served: what asks whether there are any is
+Encryption zones and erasure coding are not served: what asks whether there are any is
 told that there are none, what wants to make some is refused. Without security there is no
 delegation token: a client that asks for one gets none, as from Apache's.
 """
@@ -75,8 +75,6 @@ def service_handlers(namenode: NameNode) -> dict[str, Handler]:
         "getErasureCodingPolicy": _always(coding.GetErasureCodingPolicyResponseProto()),
         "getErasureCodingPolicies": _always(coding.GetErasureCodingPoliciesResponseProto()),
         "getErasureCodingCodecs": _always(coding.GetErasureCodingCodecsResponseProto()),
-        "listCacheDirectives": _always(pb.ListCacheDirectivesResponseProto(hasMore=False)),
-        "listCachePools": _always(pb.ListCachePoolsResponseProto(hasMore=False)),
     }
 
 
@@ -85,8 +83,6 @@ _NOT_SERVED = {
     "Erasure coding": "setErasureCodingPolicy unsetErasureCodingPolicy addErasureCodingPolicies "
     "removeErasureCodingPolicy enableErasureCodingPolicy disableErasureCodingPolicy "
     "getECTopologyResultForPolicies",
-    "Centralized caching": "addCacheDirective modifyCacheDirective removeCacheDirective "
-    "addCachePool modifyCachePool removeCachePool",
     "The delegation token": "renewDelegationToken cancelDelegationToken",
     "The storage policy satisfier": "satisfyStoragePolicy",
 }

@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from headrace.namespace import requests
 from headrace.namespace.rpc.shapes import status_message
 from headrace.namespace.rpc.translation import Translation
-from headrace.namespace.values import SnapshotDiffReport, SnapshotStatus, SnapshottableDirectory
+from headrace.namespace.values import (
+    SnapshotDiffListing,
+    SnapshotDiffReport,
+    SnapshotStatus,
+    SnapshottableDirectory,
+)
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 
@@ -65,6 +70,25 @@ def _difference(report: SnapshotDiffReport) -> pb.GetSnapshotDiffReportResponseP
     )
 
 
+def _difference_part(part: SnapshotDiffListing) -> pb.GetSnapshotDiffReportListingResponseProto:
+    """A rename is told where it began: a reference among the deletions, with its target."""
+    listing = hdfs.SnapshotDiffReportListingProto(isFromEarlier=part.is_from_earlier)
+    lists = {"M": listing.modifiedEntries, "+": listing.createdEntries}
+    for entry in part.entries:
+        message = lists.get(entry.kind, listing.deletedEntries).add(
+            fullpath=entry.path.encode(),
+            dirId=entry.directory_id or entry.inode_id,
+            fileId=entry.inode_id,
+            isReference=entry.kind == "R" or (entry.kind == "M" and entry.directory_id != 0),
+        )
+        if entry.target_path:
+            message.targetPath = entry.target_path.encode()
+    path, index = part.cursor or ("", -1)
+    listing.cursor.startPath = path.encode()
+    listing.cursor.index = index
+    return pb.GetSnapshotDiffReportListingResponseProto(diffReport=listing)
+
+
 SNAPSHOTS: dict[str, Translation] = {
     "allowSnapshot": Translation(
         lambda m: requests.AllowSnapshot(m.snapshotRoot),
@@ -97,5 +121,15 @@ SNAPSHOTS: dict[str, Translation] = {
     "getSnapshotDiffReport": Translation(
         lambda m: requests.GetSnapshotDiffReport(m.snapshotRoot, m.fromSnapshot, m.toSnapshot),
         _difference,
+    ),
+    "getSnapshotDiffReportListing": Translation(
+        lambda m: requests.GetSnapshotDiffReportListing(
+            m.snapshotRoot,
+            m.fromSnapshot,
+            m.toSnapshot,
+            m.cursor.startPath.decode(errors="replace"),
+            m.cursor.index,
+        ),
+        _difference_part,
     ),
 }

@@ -6,6 +6,7 @@ from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.batched_listing import batched_listing_handlers
 from headrace.namespace.rpc.client_access import ACCESS
 from headrace.namespace.rpc.client_admin import AdminCalls
+from headrace.namespace.rpc.client_caching import CACHING
 from headrace.namespace.rpc.client_files import FILES, lease_handlers
 from headrace.namespace.rpc.client_reads import READS
 from headrace.namespace.rpc.client_service import service_handlers
@@ -33,7 +34,7 @@ def namenode_endpoint(
     client |= lease_handlers(namenode)
     client |= batched_listing_handlers(namenode, callers)
     client |= AdminCalls(namenode, callers).handlers()
-    for table in (TREE, FILES, READS, ACCESS, SNAPSHOTS):
+    for table in (TREE, FILES, READS, ACCESS, SNAPSHOTS, CACHING):
         client |= handlers(namenode, callers, table)
     endpoint.serve(
         protocols.CLIENT_NAMENODE,

@@ -31,6 +31,7 @@ DIRECTORY_LISTING_START_AFTER_NOT_FOUND = (
 )
 PATH_IS_NOT_DIRECTORY = "org.apache.hadoop.fs.PathIsNotDirectoryException"
 PATH_IS_NOT_EMPTY_DIRECTORY = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
+INVALID_REQUEST = "org.apache.hadoop.fs.InvalidRequestException"
 INVALID_PATH = "org.apache.hadoop.fs.InvalidPathException"
 HADOOP_ILLEGAL_ARGUMENT = "org.apache.hadoop.HadoopIllegalArgumentException"
 INVALID_TOKEN = "org.apache.hadoop.security.token.SecretManager$InvalidToken"

@@ -17,8 +17,8 @@ from headrace.wire.hadoop.protos.rpc_engine_pb2 import RequestHeaderProto
 from headrace.wire.hadoop.rpc_protocols import RpcProtocol
 from headrace.wire.hadoop.rpc_session import Later, RpcCall
 
-NOT_SERVED = {"getSnapshotDiffReportListing", "getEditsFromTxid"}
-"""Of ClientNamenodeProtocol. A client that asks for the first falls back to the whole report."""
+NOT_SERVED = {"getEditsFromTxid"}
+"""Of ClientNamenodeProtocol."""
 
 
 class Port:
