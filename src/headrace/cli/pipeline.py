@@ -85,11 +85,29 @@ def run(
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option("--schema", metavar="DDL", help="Of JSON values: `id BIGINT, item STRING`."),
+        typer.Option(
+            "--schema",
+            metavar="DDL|infer",
+            help="Of JSON values: `id BIGINT, item STRING`, or `infer` from the first records.",
+        ),
     ] = None,
     event_time: Annotated[
         str | None,
         typer.Option("--event-time", metavar="COLUMN", help="Decides date and hour."),
+    ] = None,
+    late_after: Annotated[
+        str | None,
+        typer.Option(
+            "--late-after",
+            metavar="TIME",
+            help="Late is an event time so much before the record's. Default: none is.",
+        ),
+    ] = None,
+    late: Annotated[
+        str | None,
+        typer.Option(
+            "--late", metavar="keep|drop|dead-letter", help="What becomes of them. Default: keep."
+        ),
     ] = None,
     dead_letter_topic: Annotated[
         str | None,
@@ -128,6 +146,8 @@ def run(
         "transform": transform,
         "schema": schema,
         "event_time": event_time,
+        "late_after_s": None if late_after is None else duration_s(late_after),
+        "late": late,
         "dead_letter_topic": dead_letter_topic,
         "master": master,
         "restarts_max": max_restarts,

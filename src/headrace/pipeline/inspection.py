@@ -5,7 +5,7 @@ Owns: the opening of log and files for it. Must not know: what is compared or co
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
 
@@ -27,12 +27,12 @@ def opened(settings: Settings) -> Iterator[tuple[HdfsFiles, Batches, LogClient]]
     for url in sorted({settings.target_url, settings.checkpoint_url}):
         preflight.check_file_system(url)
     preflight.check_broker(settings)
-    checkpoint = HdfsFiles(settings.checkpoint_url)
-    files = HdfsFiles(settings.target_url)
-    with LogClient(settings.log) as log:
+    with (
+        closing(HdfsFiles(settings.checkpoint_url)) as checkpoint,
+        closing(HdfsFiles(settings.target_url)) as files,
+        LogClient(settings.log) as log,
+    ):
         yield files, Batches(checkpoint, settings.rooms, "reader"), log
-    checkpoint.close()
-    files.close()
 
 
 def verify(settings: Settings) -> Report:
@@ -52,12 +52,13 @@ def compact(settings: Settings) -> Compacted:
 
     preflight.check_file_system(settings.target_url)
     preflight.check_file_system(settings.checkpoint_url)
-    checkpoint = HdfsFiles(settings.checkpoint_url)
-    batches = Batches(checkpoint, settings.rooms, "compaction")
-    files = HdfsFiles(settings.target_url)
-    return Compaction(files, batches, settings.rooms, checksum, settings.codec).run(
-        settings.file_bytes
-    )
+    with (
+        closing(HdfsFiles(settings.checkpoint_url)) as checkpoint,
+        closing(HdfsFiles(settings.target_url)) as files,
+    ):
+        batches = Batches(checkpoint, settings.rooms, "compaction")
+        compaction = Compaction(files, batches, settings.rooms, checksum, settings.codec)
+        return compaction.run(settings.file_bytes)
 
 
 def status(settings: Settings) -> Status:

@@ -32,11 +32,13 @@ from headrace.pipeline.batches import Batches
 from headrace.pipeline.compact import CannotCompact
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Driver, Fence, Fenced
+from headrace.pipeline.inferred_schema import INFER, SchemaPin, infer, sample
 from headrace.pipeline.inspection import compact, oldest_ms
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
 from headrace.pipeline.plan import FileFacts, Plan, Positions, SliceFacts
 from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
+from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
 from headrace.pipeline.staging import stage
@@ -90,6 +92,7 @@ class Pipeline:
         self._attempts = 0
         self._bytes_per_record: dict[str, float] = {}
         self._nonce = secrets.token_hex(6)
+        self._schema: str | None = None
         self._metrics = PipelineMetrics(settings.name)
         self._lag_due_s = 0.0
         self._positions: Positions = {}
@@ -134,6 +137,7 @@ class Pipeline:
         # Asked while a batch is running in Spark's thread: a client serves one at a time.
         self._lag_log = LogClient(settings.log)
         self._batches = Batches(self._checkpoint_files, rooms, self._nonce)
+        self._pin = SchemaPin(self._checkpoint_files, rooms, self._nonce)
         driver = Driver(socket.gethostname(), os.getpid(), self._nonce, int(time.time() * 1000))
         self._fence = Fence(self._checkpoint_files, rooms, driver)
         epoch = self._fence.claim()
@@ -230,6 +234,8 @@ class Pipeline:
         self._positions = {} if last is None else last.positions
         for batch in self._batches.recent(1):
             self._learn_sizes(batch.manifest.files)
+        if settings.schema == INFER and self._pin.read() is None:
+            self._say("no schema yet: it is inferred from the first records that come")
         options = replace(
             preflight.watch_options(settings),
             known=self._positions,
@@ -261,10 +267,33 @@ class Pipeline:
             starts={(row.topic, row.partition): row.start for row in rows},
             topic_ids={row.topic: row.topic_id for row in rows},
             records_per_file=self._rooms_of(rows),
-            settings={**self.settings.file_settings, "spark_batch": batch_id},
+            settings={**self._settled(rows).file_settings, "spark_batch": batch_id},
         )
         for done in self._publication.advance(wanted):
             self._after(done)
+
+    def _settled(self, rows: Sequence[Any]) -> Settings:
+        """The settings with the pinned schema, if it is to be inferred."""
+        settings = self.settings
+        if settings.schema != INFER:
+            return settings
+        if self._schema is None:
+            self._schema = self._pin.read()
+        if self._schema is None:
+            starts = {(r.topic, r.partition): r.start for r in rows} | self._positions
+            ranges = [
+                OffsetRange(r.topic, r.partition, starts[r.topic, r.partition], r.end, r.topic_id)
+                for r in rows
+                if r.end > starts[r.topic, r.partition]
+            ]
+            taken = sample(settings.log, ranges)
+            assert self._spark is not None
+            ddl = infer(self._spark, taken)
+            if taken.records == 0:
+                return replace(settings, schema=ddl)
+            self._schema = self._pin.pin(ddl, taken.records)
+            self._say(f"schema of {taken.records} records, from now on: {self._schema}")
+        return replace(settings, schema=self._schema)
 
     def _learn_sizes(self, files: Sequence[FileFacts]) -> None:
         for topic in {each.topic for each in files}:
@@ -292,11 +321,16 @@ class Pipeline:
         commit = done.commit
         self._say(
             f"batch {commit.number}: {commit.records} records in {commit.files} files, "
-            f"{commit.size_bytes} bytes, {commit.duration_ms} ms"
+            f"{commit.size_bytes} bytes, {commit.duration_ms} ms{self._told_late(done)}"
         )
         self._metrics.on_commit(commit)
         self._maybe_compact()
         self._on_batch(done)
+
+    def _told_late(self, done: Done) -> str:
+        late = sum(each.late for each in done.manifest.slices)
+        fate = done.plan.settings.get("late")
+        return f"; {late} late ({fate})" if late else ""
 
     def _maybe_compact(self) -> None:
         """Between batches, in their thread: what a batch finds is never moved under it."""

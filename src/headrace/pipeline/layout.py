@@ -8,6 +8,7 @@ and skip what begins with `_`.
   CHECKPOINT/batches/SEGMENT/NUMBER.plan|manifest|commit   the batches
   CHECKPOINT/history/SEGMENT.json                          older ones, folded together
   CHECKPOINT/drivers/EPOCH.json                            who may write
+  CHECKPOINT/schema.json                                   the inferred schema, pinned
   CHECKPOINT/spark                                         Spark's own checkpoint
 
 Offsets in names are as they are, without leading zeros: TOPIC-PARTITION-FIRST-LAST.parquet.
@@ -90,6 +91,10 @@ class Rooms:
     @property
     def spark(self) -> str:
         return f"{self.checkpoint}/spark"
+
+    @property
+    def schema(self) -> str:
+        return f"{self.checkpoint}/schema.json"
 
     def staging_of(self, number: int) -> str:
         return f"{self.staging}/batch-{number:012}"

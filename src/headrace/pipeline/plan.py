@@ -103,6 +103,8 @@ class SliceFacts:
     dead: int = 0
     files: tuple[FileFacts, ...] = ()
     newest_ms: int = -1
+    late: int = 0
+    """By the rule for late rows, whatever became of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.base.errors import UsageError
+from headrace.pipeline.late import FATES, KEEP
 from headrace.pipeline.layout import PRIVATE, Rooms
 from headrace.pipeline.options import LogOptions
 from headrace.pipeline.target_files import split_url
@@ -22,6 +23,7 @@ TRIGGER_S = 60.0
 FILE_BYTES = 128 * 1024 * 1024
 FILE_BYTES_MIN = 64 * 1024
 RESTARTS_MAX = 10
+LATE_AFTER_S_MAX = 100 * 366 * 24 * 3600
 CODECS = ("zstd", "snappy")
 STARTS = ("earliest", "latest")
 
@@ -56,9 +58,12 @@ class Settings:
     transform: str | None = None
     """`module:function`, a function of a DataFrame."""
     schema: str | None = None
-    """Of JSON values, as Spark's DDL."""
+    """Of JSON values: Spark's DDL, or `infer`."""
     event_time: str | None = None
     """A column that decides date and hour, after a transformation."""
+    late_after_s: float | None = None
+    """Rows whose event time is so much before their record's time are late; None: no row is."""
+    late: str = KEEP
     dead_letter_topic: str | None = None
     kafka: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
@@ -117,6 +122,8 @@ class Settings:
                 "schema": self.schema,
                 "event_time": self.event_time,
             }
+            if self.late_after_s is not None:
+                content |= {"late_after_s": self.late_after_s, "late": self.late}
         return content
 
 
@@ -144,8 +151,22 @@ def checked(settings: Settings) -> Settings:
         raise UsageError("give either --sql or --transform, not both")
     if settings.event_time and settings.is_raw:
         raise UsageError("--event-time names a column of --sql or --transform: neither is given")
+    _check_late(settings)
     _ = settings.log
     return settings
+
+
+def _check_late(settings: Settings) -> None:
+    if settings.late not in FATES:
+        raise UsageError(f"--late is {', '.join(FATES)}, not {settings.late!r}")
+    if settings.late_after_s is None:
+        if settings.late != KEEP:
+            raise UsageError(f"--late {settings.late}: from when on? Give --late-after TIME")
+        return
+    if not 0 <= settings.late_after_s <= LATE_AFTER_S_MAX:
+        raise UsageError(f"--late-after is at most {LATE_AFTER_S_MAX} s")
+    if settings.event_time is None:
+        raise UsageError("--late-after compares with an event's time: give --event-time COLUMN")
 
 
 def default_name(target: str) -> str:
@@ -190,6 +211,8 @@ _KEYS: dict[str, tuple[str, Any]] = {
     "transform": ("transform", str),
     "schema": ("schema", str),
     "event-time": ("event_time", str),
+    "late-after": ("late_after_s", lambda v: duration_s(str(v))),
+    "late": ("late", str),
     "dead-letter-topic": ("dead_letter_topic", str),
 }
 

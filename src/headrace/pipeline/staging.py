@@ -6,14 +6,19 @@ happens to the facts.
 
 import os
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from headrace.base.errors import HeadraceError
 from headrace.pipeline import dead_letters, transform
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.flush import FileSettings, FlushTask, flush_slice
+from headrace.pipeline.late import DEAD_LETTER, KEEP, rule_of
 from headrace.pipeline.plan import Plan, SliceFacts
+from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,6 +58,8 @@ def obeying(settings: Settings, plan: Plan) -> Settings:
         transform=told.get("transform"),
         schema=told.get("schema"),
         event_time=told.get("event_time"),
+        late_after_s=told.get("late_after_s"),
+        late=told.get("late", KEEP),
     )
 
 
@@ -83,16 +90,61 @@ def _stage_transformed(
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     events = numbers.mapInArrow(transform.slice_reader(tasks, counts), transform.EVENTS_DDL)
     rows = transform.build(spark, settings, events)
-    write = transform.row_writer(tasks, settings.event_time)
+    rule = rule_of(settings.late_after_s, settings.late)
+    write = transform.row_writer(tasks, settings.event_time, rule)
     answers = rows.transformed.mapInArrow(write, transform.FACTS_DDL).collect()
-    files = [pickle.loads(bytes(answer.facts)) for answer in answers]
+    done: list[transform.Written] = [pickle.loads(bytes(answer.facts)) for answer in answers]
+    files = [file for each in done for file in each.files]
+    late: dict[int, list[int]] = {}
+    for each in done:
+        for index, offsets in each.late.items():
+            late.setdefault(index, []).extend(offsets)
     read: dict[int, int] = dict(counts.value)
     written = sum(file.records for _, file in files)
     dead: dict[int, int] = {}
     if rows.corrupt is not None and written < sum(read.values()):
         # Some did not come back: which of them did not fit is worth a second look.
         dead = _bury(settings, tasks, rows.corrupt)
-    return transform.facts_of(tasks, read, dead, files)
+    late_counts = {index: len(offsets) for index, offsets in late.items()}
+    if rule is not None and rule.fate == DEAD_LETTER and late:
+        cause = f"late: {settings.event_time} is over {settings.late_after_s} s before the record"
+        dead_letters.send(
+            settings.log, settings.dead_letters, late_letters(settings, tasks, late, cause)
+        )
+        dead = {
+            index: dead.get(index, 0) + late_counts.get(index, 0)
+            for index in dead.keys() | late_counts.keys()
+        }
+    return transform.facts_of(tasks, read, dead, files, late_counts)
+
+
+def late_letters(
+    settings: Settings, tasks: list[FlushTask], late: dict[int, list[int]], cause: str
+) -> Iterator[dead_letters.DeadLetter]:
+    """Those records as the log has them: a transformation may have kept nothing of the value."""
+    from headrace.pipeline.log_reader import read_range
+
+    for index in sorted(late):
+        task, wanted = tasks[index], set(late[index])
+        where = (task.work.topic, task.work.partition)
+        ends = OffsetRange(*where, min(wanted), max(wanted) + 1, task.topic_id)
+        for batch in read_range(task.log, ends):
+            is_wanted = [offset in wanted for offset in batch.column("offset").to_pylist()]
+            rows = batch.filter(pa.array(is_wanted))
+            times_us = rows.column("timestamp").cast(pa.int64()).to_pylist()
+            columns = ["offset", "key", "value", "headers"]
+            for time_us, row in zip(times_us, rows.select(columns).to_pylist(), strict=True):
+                yield dead_letters.DeadLetter(
+                    topic=task.work.topic,
+                    partition=task.work.partition,
+                    offset=row["offset"],
+                    timestamp_ms=time_us // 1000,
+                    key=row["key"],
+                    value=row["value"],
+                    headers=tuple((h["key"], h["value"]) for h in row["headers"] or ()),
+                    cause=cause,
+                    pipeline=settings.name,
+                )
 
 
 def _counts_param() -> Any:
@@ -127,7 +179,7 @@ def _bury(settings: Settings, tasks: list[FlushTask], corrupt: "DataFrame") -> d
                 topic=row.topic,
                 partition=row.partition,
                 offset=row.offset,
-                timestamp_ms=int(row.timestamp.timestamp() * 1000),
+                timestamp_ms=round(row.timestamp.timestamp() * 1000),
                 key=None if row.key is None else bytes(row.key),
                 value=None if row.value is None else bytes(row.value),
                 headers=tuple((h.key, h.value) for h in row.headers or ()),

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from headrace.base.errors import UsageError
 from headrace.pipeline.flush import BATCH_ROWS, FlushTask, by_hour, files_of
+from headrace.pipeline.late import LateRule
 from headrace.pipeline.layout import file_name, folder_of
 from headrace.pipeline.parquet_file import TRANSFORMED, StagedFile, offsets_checksum
 from headrace.pipeline.plan import FileFacts, SliceFacts
@@ -32,6 +33,7 @@ from headrace.pipeline.target_files import TargetFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 EVENTS_DDL = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
@@ -76,13 +78,21 @@ def build(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Row
     hidden = [f"{name} AS {alias}" for alias, name in HIDDEN.items()]
     if settings.sql is not None:
         events.createOrReplaceTempView("events")
-        return Rows(spark.sql(with_hidden(settings.sql, hidden)), corrupt)
+        return _with_event_time(
+            Rows(spark.sql(with_hidden(settings.sql, hidden)), corrupt), settings
+        )
     if settings.transform is not None:
         events = _function(settings.transform)(events)
         missing = [name for name in HIDDEN.values() if name not in events.columns]
         if missing:
             raise UsageError(f"{settings.transform} does not keep the column {missing[0]}")
-    return Rows(events.selectExpr(*hidden, "*"), corrupt)
+    return _with_event_time(Rows(events.selectExpr(*hidden, "*"), corrupt), settings)
+
+
+def _with_event_time(rows: Rows, settings: Settings) -> Rows:
+    if settings.event_time is not None and settings.event_time not in rows.transformed.columns:
+        raise UsageError(f"--event-time {settings.event_time} is no column of the result")
+    return rows
 
 
 def with_hidden(sql: str, hidden: Sequence[str]) -> str:
@@ -95,14 +105,9 @@ def with_hidden(sql: str, hidden: Sequence[str]) -> str:
 
 def _parsed(events: "DataFrame", schema: str) -> "tuple[DataFrame, DataFrame]":
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType, StructType
+    from pyspark.sql.types import StringType
 
-    fields = StructType.fromDDL(schema)
-    if not isinstance(fields, StructType):
-        raise UsageError(f"--schema is `NAME TYPE, …`, not {schema!r}")
-    for field in fields.fields:
-        if field.name in EVENT_COLUMNS or field.name == CORRUPT:
-            raise UsageError(f"--schema: {field.name} is a column of every event, rename the field")
+    fields = fields_of(schema)
     wanted = fields.add(CORRUPT, StringType())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     parsed = events.withColumn(
@@ -113,6 +118,27 @@ def _parsed(events: "DataFrame", schema: str) -> "tuple[DataFrame, DataFrame]":
     whole = parsed.where(~is_corrupt | F.col("__json").isNull())
     kept = [name for name in EVENT_COLUMNS if name != "value"]
     return whole.select(*kept, *names), parsed.where(is_corrupt).select(*EVENT_COLUMNS)
+
+
+def fields_of(schema: str) -> "StructType":
+    """The fields of a DDL; raises UsageError for what can't be columns beside an event's own."""
+    from pyspark.sql.types import StructType
+
+    fields = StructType.fromDDL(schema)
+    if not isinstance(fields, StructType):
+        raise UsageError(f"--schema is `NAME TYPE, …`, not {schema!r}")
+    check_names([field.name for field in fields.fields])
+    return fields
+
+
+def check_names(names: Sequence[str]) -> None:
+    # Spark knows no difference between upper and lower case.
+    taken = {name.lower() for name in (*EVENT_COLUMNS, CORRUPT)}
+    for name in names:
+        if name.lower() in taken:
+            raise UsageError(f"--schema: {name} is a column of every event, rename the field")
+    if len({name.lower() for name in names}) < len(names):
+        raise UsageError(f"--schema: two fields have one name: {', '.join(names)}")
 
 
 def _function(name: str) -> "Callable[[DataFrame], DataFrame]":
@@ -160,9 +186,9 @@ def event_batch(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
 
 
 def row_writer(
-    tasks: Sequence[FlushTask], event_time: str | None
+    tasks: Sequence[FlushTask], event_time: str | None, rule: LateRule | None = None
 ) -> Callable[[Any], Iterator[Any]]:
-    """For mapInArrow over transformed rows: writes them aside, yields the facts."""
+    """For mapInArrow over transformed rows: writes them aside, yields a `Written`."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -170,13 +196,22 @@ def row_writer(
         context = TaskContext.get()
         attempt = "0" if context is None else str(context.taskAttemptId())
         files = files_of(tasks[0].target_url, tasks[0].file.block_bytes)
-        writer = RowWriter(tasks, f"{attempt}-{os.getpid()}", files, event_time)
+        writer = RowWriter(tasks, f"{attempt}-{os.getpid()}", files, event_time, rule)
         for batch in batches:
             writer.write(batch)
-        facts = [pickle.dumps(each) for each in writer.finish()]
+        facts = [pickle.dumps(writer.finish())]
         yield pa.RecordBatch.from_arrays([pa.array(facts, pa.binary())], names=["facts"])
 
     return write
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one task made of its rows, by the numbers of their slices."""
+
+    files: list[tuple[int, FileFacts]]
+    late: dict[int, list[int]]
+    """Offsets of late rows."""
 
 
 class _File:
@@ -197,11 +232,14 @@ class RowWriter:
         attempt: str,
         files: TargetFiles,
         event_time: str | None,
+        rule: LateRule | None = None,
     ) -> None:
         self._tasks = tasks
         self._attempt = attempt
         self._files = files
         self._event_time = event_time
+        self._rule = rule
+        self._late: dict[int, list[int]] = {}
         self._open: dict[tuple[int, int], _File] = {}
         self._starts: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {}
         by_partition: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -220,11 +258,32 @@ class RowWriter:
         for index in np.unique(slices):
             part = batch if (slices == index).all() else batch.filter(pa.array(slices == index))
             times = self._times(part)
+            part, times = self._judged(int(index), part, times)
+            if part.num_rows == 0:
+                continue
             for hour, rows in by_hour(part, times):
                 self._write_part(int(index), hour, rows)
 
-    def finish(self) -> list[tuple[int, FileFacts]]:
-        return [self._finish(index, hour, file) for (index, hour), file in self._open.items()]
+    def finish(self) -> Written:
+        files = [self._finish(index, hour, file) for (index, hour), file in self._open.items()]
+        return Written(files, self._late)
+
+    def _judged(
+        self, index: int, part: pa.RecordBatch, times: np.ndarray
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """The rows that are written: without the late ones, if the rule says so."""
+        if self._rule is None or self._event_time is None:
+            return part, times
+        is_known = part.column(self._event_time).is_valid().to_numpy(zero_copy_only=False)
+        record_us = _microseconds(part.column("__timestamp"))
+        is_late = self._rule.late(times, is_known, record_us)
+        if not is_late.any():
+            return part, times
+        offsets = part.column("__offset").to_numpy()[is_late]
+        self._late.setdefault(index, []).extend(offsets.tolist())
+        if self._rule.is_kept:
+            return part, times
+        return part.filter(pa.array(~is_late)), times[~is_late]
 
     def _slices_of(self, batch: pa.RecordBatch) -> np.ndarray:
         topics = batch.column("__topic").dictionary_encode()
@@ -244,8 +303,7 @@ class RowWriter:
         column = part.column(self._event_time or "__timestamp")
         if not pa.types.is_timestamp(column.type):
             raise UsageError(f"--event-time {self._event_time} is {column.type}, not a timestamp")
-        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-        return np.asarray(column.fill_null(-1000).to_numpy(zero_copy_only=False))
+        return _microseconds(column)
 
     def _write_part(self, index: int, hour: int, rows: pa.RecordBatch) -> None:
         content = stored(rows)
@@ -292,6 +350,11 @@ class RowWriter:
         )
 
 
+def _microseconds(column: pa.Array) -> np.ndarray:
+    column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    return np.asarray(column.fill_null(-1000).to_numpy(zero_copy_only=False))
+
+
 def stored(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The columns of a file: partition, offset, timestamp, then what was selected.
 
@@ -312,6 +375,7 @@ def facts_of(
     read: dict[int, int],
     dead: dict[int, int],
     files: Sequence[tuple[int, FileFacts]],
+    late: dict[int, int] | None = None,
 ) -> list[SliceFacts]:
     """What became of each slice's records."""
     facts = []
@@ -330,6 +394,7 @@ def facts_of(
                 filtered=records - written - gone,
                 dead=gone,
                 files=mine,
+                late=(late or {}).get(index, 0),
             )
         )
     return facts

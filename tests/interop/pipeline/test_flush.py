@@ -31,6 +31,8 @@ pytestmark = [
 RECORDS = 3_000
 PARTITIONS = 2
 TIMEOUT_S = 240
+NOON_MS = 1_772_366_400_000
+"""Of 1 March 2026, UTC."""
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +212,61 @@ def test_json_through_a_query_with_dead_letters(case: Case) -> None:
     assert {(each.topic, each.key, each.headers) for each in letters} == {
         (case.topic, b"bad", (("h", b"1"),))
     }
+
+
+def test_an_inferred_schema_stays_and_late_rows_are_dead_letters(case: Case) -> None:
+    chosen = {
+        "schema": "infer",
+        "sql": "SELECT id, item, try_cast(at AS TIMESTAMP) AS at FROM events",
+        "event_time": "at",
+        "late_after_s": 3600.0,
+        "late": "dead-letter",
+    }
+    # Nothing there: nothing is inferred, and it is said.
+    case.run(**chosen)
+    assert any("no schema yet" in text for text in case.said)
+    producer = confluent_kafka.Producer({"bootstrap.servers": case.broker.bootstrap_servers})
+
+    def send(value: str, minute: int) -> None:
+        producer.produce(
+            case.topic, value=value.encode(), key=b"k", partition=0, timestamp=NOON_MS + minute
+        )
+
+    for number in range(20):
+        at = "2026-03-01T08:00:00Z" if number % 5 == 0 else "2026-03-01T11:30:00Z"
+        send(f'{{"id": {number}, "item": "a", "at": "{at}"}}', number)
+    producer.flush(60)
+    case.run(**chosen)
+    pinned = next(text for text in case.said if text.startswith("schema of 20 records"))
+    assert "id BIGINT" in pinned
+    # Later records are of another form; the schema is not: one fits no more, one has a field more.
+    send('{"id": "twenty", "item": "b"}', 20)
+    send('{"id": 21, "item": "b", "more": 1}', 21)
+    producer.flush(60)
+    case.run(**chosen)
+    assert sum("schema of" in text for text in case.said) == 1
+    found = pyarrow.dataset.dataset(
+        f"/lake-{case.topic}",
+        filesystem=FileSystem(case.dfs.url),
+        format="parquet",
+        partitioning="hive",
+    ).to_table()
+    assert sorted(found.column("id").to_pylist()) == [n for n in range(20) if n % 5] + [21]
+    settings = case.settings(**chosen)
+    report = inspection.verify(settings)
+    assert report.is_right, report.all_problems
+    assert sum(each.dead for each in report.partitions) == 5
+    letters = {each.offset: each for each in dead_letters.read(settings.log, settings.dead_letters)}
+    assert sorted(letters) == [0, 5, 10, 15, 20]
+    assert letters[5].cause.startswith("late: at is over 3600.0 s")
+    assert (letters[5].timestamp_ms, letters[5].key) == (NOON_MS + 5, b"k")
+    assert letters[5].value == b'{"id": 5, "item": "a", "at": "2026-03-01T08:00:00Z"}'
+    assert "does not fit the schema" in letters[20].cause
+    # The same records, dropped instead of sent, by another pipeline: filtered, and counted late.
+    dropped = {**chosen, "late": "drop", "name": "dropping", "checkpoint": ""}
+    case.target += "-dropped"
+    case.run(**dropped)
+    report = inspection.verify(case.settings(**dropped))
+    assert report.is_right, report.all_problems
+    assert sum(each.filtered for each in report.partitions) == 4
+    assert any("; 4 late (drop)" in text for text in case.said)

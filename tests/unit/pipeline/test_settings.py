@@ -47,6 +47,10 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
         ({"starting": "now"}, "--starting"),
         ({"sql": "select 1", "transform": "a:b"}, "either"),
         ({"event_time": "at"}, "--event-time"),
+        ({"late": "burn"}, "--late is"),
+        ({"late": "drop"}, "--late-after"),
+        ({"late_after_s": 1.0, "sql": "select 1"}, "--event-time"),
+        ({"late_after_s": -1.0, "sql": "select 1", "event_time": "at"}, "at most"),
         ({"bootstrap_servers": ""}, "--bootstrap-servers"),
         ({"kafka": {"kafka.security.protocol": "SSL"}}, "PLAINTEXT"),
     ],
@@ -70,6 +74,18 @@ def test_a_bad_file_is_said(tmp_path: Path, text: str, sentence: str) -> None:
     path.write_text(text)
     with pytest.raises(UsageError, match=sentence):
         make(str(path), GOOD)
+
+
+def test_rules_for_late_rows_are_in_the_file_and_in_every_plan(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.toml"
+    path.write_text(
+        'schema = "infer"\nevent-time = "at"\nlate-after = "10m"\nlate = "dead-letter"\n'
+    )
+    settings = make(str(path), GOOD)
+    assert not settings.is_raw
+    planned = settings.file_settings
+    assert (planned["late_after_s"], planned["late"]) == (600.0, "dead-letter")
+    assert "late" not in make(None, {**GOOD, "schema": "id INT"}).file_settings
 
 
 def test_sizes_and_durations() -> None:
