@@ -12,6 +12,7 @@ from headrace.datanode.errors import UNSUPPORTED, Refusal
 from headrace.datanode.recovery import init_replica_recovery, update_replica_under_recovery
 from headrace.wire.hadoop.protos import client_datanode_pb2 as client
 from headrace.wire.hadoop.protos import inter_datanode_pb2 as inter
+from headrace.wire.hadoop.protos import reconfiguration_pb2 as reconfiguration
 from headrace.wire.hadoop.protos.hdfs_pb2 import (
     DISK,
     BlockProto,
@@ -94,6 +95,15 @@ class ClientDatanodeCalls:
             "getBalancerBandwidth": self.get_balancer_bandwidth,
             "refreshNamenodes": self.refresh_namenodes,
             "deleteBlockPool": _unsupported("a DataNode serves one block pool"),
+            "listReconfigurableProperties": lambda _, __: (
+                reconfiguration.ListReconfigurablePropertiesResponseProto()
+            ),
+            "getReconfigurationStatus": lambda _, __: (
+                reconfiguration.GetReconfigurationStatusResponseProto(startTime=0)
+            ),
+            "startReconfiguration": _unsupported(
+                "no property of a DataNode changes before it starts again"
+            ),
             "getBlockLocalPathInfo": _unsupported("local path reads are dead"),
         }
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.interop.hdfs.conftest import Shell
+from tests.interop.hdfs.conftest import FileSystem, Shell
 
 pytestmark = pytest.mark.java
 
@@ -125,6 +125,12 @@ def test_cache_pools_and_directives(hdfs: Shell, folder: str, local: Path) -> No
     hdfs("cacheadmin", "-removeDirective", directive).check()
     hdfs("cacheadmin", "-removePool", pool).check()
     assert pool not in hdfs("cacheadmin", "-listPools").check().stdout
+
+
+def test_reconfiguration_tells_that_none_was(hdfs: Shell, dfs: FileSystem) -> None:
+    namenode = ("dfsadmin", "-reconfig", "namenode", dfs.url.removeprefix("hdfs://"))
+    assert "no task was found" in hdfs(*namenode, "status").check().stdout
+    assert "properties" in hdfs(*namenode, "properties").check().stdout
 
 
 def test_metasave(hdfs: Shell) -> None:

@@ -1,14 +1,21 @@
 """The small protocols of `hdfs dfsadmin -refresh…`, of `hdfs groups` and of protocol versions.
 
 Groups are read from the system at every look, service ACLs, proxy users and the call queue do
-not exist: there is nothing to reload, and saying so is done by saying yes.
+not exist: there is nothing to reload, and saying so is done by saying yes. No property can be
+changed while the NameNode runs: none is listed, and to start that is refused.
 """
 
 from typing import Any
 
+from google.protobuf.message import Message
+
 from headrace.namespace.rpc.translation import Groups
 from headrace.wire.hadoop import rpc_protocols as protocols
-from headrace.wire.hadoop.exceptions import ILLEGAL_ARGUMENT, RemoteError
+from headrace.wire.hadoop.exceptions import (
+    ILLEGAL_ARGUMENT,
+    UNSUPPORTED_OPERATION,
+    RemoteError,
+)
 from headrace.wire.hadoop.protos import generic_refresh_pb2 as generic
 from headrace.wire.hadoop.protos import get_user_mappings_pb2 as mappings
 from headrace.wire.hadoop.protos import protocol_info_pb2 as info
@@ -48,6 +55,10 @@ def serve_refreshes(endpoint: RpcEndpoint, groups: Groups) -> None:
             "listReconfigurableProperties": lambda _, __: (
                 reconfiguration.ListReconfigurablePropertiesResponseProto()
             ),
+            "getReconfigurationStatus": lambda _, __: (
+                reconfiguration.GetReconfigurationStatusResponseProto(startTime=0)
+            ),
+            "startReconfiguration": _refuse_reconfiguration,
         },
     )
     endpoint.serve(
@@ -66,6 +77,13 @@ def serve_refreshes(endpoint: RpcEndpoint, groups: Groups) -> None:
 
 def _refuse_refresh(request: Any, _: RpcCall) -> generic.GenericRefreshResponseCollectionProto:
     raise RemoteError(ILLEGAL_ARGUMENT, f"Identifier {request.identifier} does not exist")
+
+
+def _refuse_reconfiguration(_: Any, __: RpcCall) -> Message:
+    """No property is listed as one that can be changed, so none was, and none will be."""
+    raise RemoteError(
+        UNSUPPORTED_OPERATION, "no property of this NameNode changes before it starts again"
+    )
 
 
 def _versions(endpoint: RpcEndpoint, protocol: str) -> info.GetProtocolVersionsResponseProto:

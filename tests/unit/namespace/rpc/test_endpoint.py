@@ -9,6 +9,7 @@ from headrace.namespace import requests
 from headrace.namespace.rpc.asking import ASKS
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.testing.namenode import SUPERUSER, SimulatedNameNode
+from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_protocols as protocols
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
@@ -87,6 +88,18 @@ def test_every_method_but_a_few_is_served(port: Port) -> None:
     assert set(client.methods) - set(served[client.java_name]) == NOT_SERVED
     for protocol in (protocols.DATANODE, protocols.HA_SERVICE, protocols.FILE_SET):
         assert set(protocol.methods) == set(served[protocol.java_name])
+
+
+def test_no_property_changes_while_it_runs(port: Port) -> None:
+    def call(method: str) -> Any:
+        request_class = protocols.RECONFIGURATION.methods[method].request_class
+        return port.call(method, request_class(), protocol=protocols.RECONFIGURATION)
+
+    assert list(call("listReconfigurableProperties").name) == []
+    assert call("getReconfigurationStatus").startTime == 0
+    with pytest.raises(RemoteError) as caught:
+        call("startReconfiguration")
+    assert caught.value.class_name == java.UNSUPPORTED_OPERATION
 
 
 def test_methods_without_arguments_answer_with_all_their_fields(port: Port) -> None:
