@@ -5,18 +5,21 @@ them, merge them and send back what did not fit must not care.
 """
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import confluent_kafka
 import pytest
 from tests.interop.confluent import create_topic
 
 from headrace.cli.main import run
-from headrace.pipeline import dead_letters, inspection
+from headrace.pipeline import dead_letters, inspection, submit
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.fence import Driver, Fence
 from headrace.pipeline.flush import FileSettings, FlushTask, flush_slice
@@ -223,6 +226,7 @@ def test_what_can_not_work_is_a_sentence_before_spark(
         assert not files.exists("/nothing")
 
 
+@pytest.mark.long
 def test_a_full_disk_is_a_sentence_and_nothing_is_published(broker: LocalBroker) -> None:
     create_topic(broker.bootstrap_servers, "much", partitions=1)
     produce(broker, "much", 0)
@@ -237,3 +241,43 @@ def test_a_full_disk_is_a_sentence_and_nothing_is_published(broker: LocalBroker)
         assert "starting Spark" not in done.stderr
         with closing(HdfsFiles(full.url)) as files:
             assert list(files.walk("/full/topic=much")) == []
+
+
+@pytest.mark.long
+@pytest.mark.java
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark's launcher needs a whole Java")
+def test_sparks_own_launcher_flushes_and_says_what_is_wrong(
+    broker: LocalBroker, dfs: LocalFileSystem, tmp_path: Path
+) -> None:
+    launcher = Path(sys.executable).with_name("spark-submit")
+    config = tmp_path / "pipeline.toml"
+    config.write_text(
+        f'bootstrap-servers = "{broker.bootstrap_servers}"\ntopic = ["submitted"]\n'
+        f'target = "{dfs.url}/submitted"\navailable-now = true\nmetrics-port = -1\n'
+    )
+    words = [str(launcher), "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+
+    def launch() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*words, submit.__file__, str(config)],
+            stdin=subprocess.DEVNULL,
+            # The launcher hands on what the job says to stderr as its own stdout.
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=2 * TIMEOUT_S,
+            check=False,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        )
+
+    missing = launch()
+    assert missing.returncode == 1, missing.stdout
+    assert "headrace: topic submitted does not exist" in missing.stdout
+    create_topic(broker.bootstrap_servers, "submitted", partitions=1)
+    produce(broker, "submitted", 0)
+    done = launch()
+    assert done.returncode == 0, done.stdout
+    settings = Settings(broker.bootstrap_servers, f"{dfs.url}/submitted", topics=("submitted",))
+    report = inspection.verify(settings)
+    assert report.is_right, report.all_problems
+    assert sum(each.records for each in report.partitions) == RECORDS

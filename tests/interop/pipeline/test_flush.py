@@ -214,6 +214,7 @@ def test_json_through_a_query_with_dead_letters(case: Case) -> None:
     }
 
 
+@pytest.mark.long
 def test_an_inferred_schema_stays_and_late_rows_are_dead_letters(case: Case) -> None:
     chosen = {
         "schema": "infer",
