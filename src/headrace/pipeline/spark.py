@@ -5,8 +5,9 @@ Owns: its settings and how it is started. Must not know: what the pipeline does 
 
 import logging
 import os
+import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.java import find_java, launch_bundled
 
@@ -64,6 +65,7 @@ def start_session(
             launch_bundled(java, chosen)
         else:
             os.environ["JAVA_HOME"] = str(java.home)
+            _launch_without_code_after_fork()
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -72,3 +74,18 @@ def start_session(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(chosen["spark.log.level"])
     return session
+
+
+def _launch_without_code_after_fork() -> None:
+    """PySpark has Python run between fork and exec of its JVM, only to keep Ctrl-C from it.
+
+    In a process with threads, and hdfs-native and librdkafka bring theirs, that child may wait for
+    ever for a lock whose holder was not forked. A session of its own keeps Ctrl-C away as well.
+    """
+    from pyspark import java_gateway
+
+    def launch(command: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        options.pop("preexec_fn", None)
+        return subprocess.Popen(command, start_new_session=True, **options)
+
+    java_gateway.__dict__["Popen"] = launch

@@ -30,12 +30,7 @@ def pytest_sessionfinish() -> None:
         gateway = SparkContext._gateway
         if gateway is not None:
             SparkContext._gateway = SparkContext._jvm = None
-            process = gateway.proc
             gateway.shutdown()
-            if process is not None:
-                # Spark's JVM ends with its standard input.
-                process.stdin.close()
-                process.wait(60)
             # The JVM ends when its standard input does; a process that is waited for leaves no
             # warning, whoever still holds a reference to it.
             process = getattr(gateway, "proc", None)
