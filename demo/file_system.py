@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -104,8 +105,13 @@ def blocks_on_disk(stage: Stage) -> None:
 def _await_live(stage: Stage) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        with urllib.request.urlopen(f"{stage.web}/health", timeout=10) as answer:
-            health = json.loads(answer.read())
+        try:
+            with urllib.request.urlopen(f"{stage.web}/health", timeout=10) as answer:
+                health = json.loads(answer.read())
+        except urllib.error.HTTPError:
+            # 503 while blocks are missing: their DataNodes' reports are on the way.
+            time.sleep(0.05)
+            continue
         if not health["safe_mode"] and health["live_datanodes"] == 3:
             return
         time.sleep(0.05)

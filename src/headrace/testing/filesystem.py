@@ -19,6 +19,7 @@ import os
 import shutil
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -145,7 +146,13 @@ class LocalFileSystem:
         return f"http://{self.http_address}"
 
     def health(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.http_url}/health", timeout=5) as response:
+        """What the NameNode says of itself, also when it is not well."""
+        try:
+            response = urllib.request.urlopen(f"{self.http_url}/health", timeout=5)
+        except urllib.error.HTTPError as unwell:
+            # While reports are still to come, blocks are missing: 503, with the same body.
+            response = unwell
+        with response:
             health: dict[str, Any] = json.loads(response.read())
             return health
 

@@ -48,6 +48,10 @@ def blocks_on(node: LocalProcess) -> int:
     return sum(path.suffix != ".meta" for path in node.data.glob(pattern))
 
 
+def used_bytes(dfs: LocalFileSystem) -> int:
+    return sum(node["used"] for node in fs(dfs, "report")["datanodes"])
+
+
 def test_decommission_maintenance_and_back() -> None:
     with LocalFileSystem(datanodes=3, settings=SETTINGS) as dfs:
         files = Files(dfs)
@@ -81,6 +85,8 @@ def test_blocks_move_to_the_empty_node() -> None:
         written = write(files.client, 12, 1)
         dfs.add_datanode().start()
         dfs.await_datanodes(2)
+        # How much is used is told by heartbeats.
+        eventually(lambda: used_bytes(dfs) >= 12 * MIB, "the NameNode knows how much is used")
         told = fs(dfs, "balance", "--threshold", FEW_BYTES_PERCENT)
         assert told["balanced"]
         assert told["moved"] >= 5
