@@ -31,10 +31,10 @@ FLUSH_TIMEOUT_S = 90.0
 STATUSES = ("created", "paid", "packed", "shipped", "returned")
 
 _SQL = """\
-SELECT status, count(*) AS orders, round(sum(cents) / 100, 2) AS euros
+SELECT o.status, count(*) AS orders, round(sum(o.cents) / 100, 2) AS euros
 FROM (SELECT from_json(CAST(value AS STRING), 'order LONG, status STRING, cents LONG') AS o
-      FROM parquet.`{folder}`) LATERAL VIEW inline(array(o))
-GROUP BY status ORDER BY status"""
+      FROM parquet.`{folder}`)
+GROUP BY o.status ORDER BY o.status"""
 
 _ARROW = """\
 dataset = pyarrow.dataset.dataset("{folder}", filesystem=headrace.fs.FileSystem("{fs}"),
