@@ -52,6 +52,7 @@ def rounds_of(rig: Rig, rounds: int, dice: random.Random) -> str:
     return f"{rounds} rounds, killed at " + ", ".join(f"{k} {n}" for k, n in fired.items())
 
 
+@pytest.mark.long
 def test_a_driver_killed_between_the_renames_and_the_commit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

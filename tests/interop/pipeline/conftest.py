@@ -1,30 +1,45 @@
-"""One Spark for all tests of the pipeline: starting one is most of their time."""
+"""One Spark for tests of the pipeline that follow each other: starting one is most of their time.
+
+It is stopped before any other test runs. PySpark leaves sockets to the garbage collector, which
+would complain of them in the midst of a test that has nothing to do with Spark.
+"""
 
 import gc
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+HERE = Path(__file__).parent
 JVM_STOP_TIMEOUT_S = 60
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def spark() -> Any:
     from headrace.pipeline.spark import start_session
 
     return start_session("headrace-test", "local[2,4]", {"spark.log.level": "OFF"})
 
 
-def pytest_sessionfinish() -> None:
-    """PySpark leaves its JVM and sockets to the end of the process: pytest takes that amiss."""
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    if nextitem is None or not nextitem.path.is_relative_to(HERE):
+        _stop_spark()
+
+
+def _stop_spark() -> None:
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
         if SparkContext._active_spark_context is not None:
             SparkContext._active_spark_context.stop()
         gateway = SparkContext._gateway
