@@ -80,8 +80,12 @@ def unflushed(settings: Settings, log: LogClient, positions: Positions) -> Posit
     """
     if settings.starting != "earliest" or not (settings.topics or settings.topic_pattern):
         return {}
-    topics = log.topics_matching(settings.topics or None, settings.topic_pattern)
-    every = [(topic, number) for topic in topics for number in log.partitions(topic)]
+    names = log.topics_matching(settings.topics or None, settings.topic_pattern)
+    every = [
+        (name, partition.index)
+        for name, topic in log.topics(names).items()
+        for partition in topic.partitions
+    ]
     return log.earliest([where for where in every if where not in positions])
 
 

@@ -69,7 +69,7 @@ class TcpCounters:
     bytes_sent: int = 0
 
 
-class _FilePart:
+class FilePart:
     """A file region on its way out, with what is left of it."""
 
     __slots__ = ("file", "position", "remaining")
@@ -80,13 +80,13 @@ class _FilePart:
         self.remaining = region.length
 
 
-def _queued(region: FileRegion) -> "bytes | _FilePart":
+def _queued(region: FileRegion) -> "bytes | FilePart":
     if region.length >= SENDFILE_BYTES_MIN:
-        return _FilePart(region)
+        return FilePart(region)
     try:
         return region.file.read(region.position, region.length)
     except HeadraceError:
-        return _FilePart(region)  # fails again, where it costs the connection and no more
+        return FilePart(region)  # fails again, where it costs the connection and no more
 
 
 class TcpConnection:
@@ -123,7 +123,7 @@ class TcpConnection:
         self._pooled = False
         self._preamble_bytes = server.preamble_bytes
         """Still to come; 0 once the session has it."""
-        self._out: deque[bytes | bytearray | _FilePart] = deque()
+        self._out: deque[bytes | bytearray | FilePart] = deque()
         self._reading = False
         self._writing = False
         self._closed = False
@@ -318,7 +318,7 @@ class TcpConnection:
         counters = self._server.counters
         while out:
             part = out[0]
-            if isinstance(part, _FilePart):
+            if isinstance(part, FilePart):
                 try:
                     sent = os.sendfile(self._fd, part.file.fileno(), part.position, part.remaining)
                 except (BlockingIOError, InterruptedError):
@@ -331,9 +331,9 @@ class TcpConnection:
                     out.popleft()
             else:
                 out.popleft()
-                if out and not isinstance(out[0], _FilePart):
+                if out and not isinstance(out[0], FilePart):
                     pieces = [part]
-                    while out and not isinstance(out[0], _FilePart):
+                    while out and not isinstance(out[0], FilePart):
                         pieces.append(out.popleft())  # type: ignore[arg-type]
                     part = b"".join(pieces)
                 try:

@@ -21,9 +21,10 @@ from typing import Protocol
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
 from headrace.base.limits import SENDFILE_BYTES_MIN
-from headrace.base.storage import File, FileRegion
+from headrace.base.storage import FileRegion
 from headrace.datanode.streams import Part, StreamHandler
 from headrace.runtime.buffers import BufferPool
+from headrace.runtime.tcp import FilePart
 from headrace.wire.hadoop.packets import PACKET_BYTES_MAX
 
 SWEEP_INTERVAL_S = 1.0
@@ -47,17 +48,6 @@ class StreamOwner(Protocol):
     streams: "set[TransferStream]"
 
     def forget(self, stream: "TransferStream", reason: str) -> None: ...
-
-
-class _FilePart:
-    """A file region on its way out, with what is left of it."""
-
-    __slots__ = ("file", "position", "remaining")
-
-    def __init__(self, region: FileRegion) -> None:
-        self.file: File = region.file
-        self.position = region.position
-        self.remaining = region.length
 
 
 class TransferStream:
@@ -96,7 +86,7 @@ class TransferStream:
         self._view: memoryview | None = None
         self._start = self._end = 0
         self._rest = b""
-        self._out: deque[bytes | bytearray | memoryview | _FilePart] = deque()
+        self._out: deque[bytes | bytearray | memoryview | FilePart] = deque()
         self._reading = False
         self._writing = False
         self._paused = False
@@ -262,13 +252,13 @@ class TransferStream:
                     out[index] = bytes(left)
 
     @staticmethod
-    def _queued(region: FileRegion) -> "bytes | _FilePart":
+    def _queued(region: FileRegion) -> "bytes | FilePart":
         if region.length >= SENDFILE_BYTES_MIN:
-            return _FilePart(region)
+            return FilePart(region)
         try:
             return region.file.read(region.position, region.length)
         except HeadraceError:
-            return _FilePart(region)  # fails again, where it costs the stream and no more
+            return FilePart(region)  # fails again, where it costs the stream and no more
 
     def _flush(self) -> None:
         try:
@@ -295,7 +285,7 @@ class TransferStream:
         out, port = self._out, self._port
         while out:
             part = out[0]
-            if isinstance(part, _FilePart):
+            if isinstance(part, FilePart):
                 count = min(part.remaining, _SENDFILE_BYTES_PER_CALL)
                 try:
                     sent = os.sendfile(self._fd, part.file.fileno(), part.position, count)
