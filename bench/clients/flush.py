@@ -19,7 +19,10 @@ from headrace.pipeline.settings import Settings
 from headrace.pipeline.spark import start_session
 
 MASTER = "local[2]"
-QUERY = "SELECT partition, offset, timestamp, value.* FROM events WHERE value.status <> 'cancelled'"
+QUERY = (
+    "SELECT order_id, customer_id, status, amount, currency, created_ms, country, note "
+    "FROM events WHERE status <> 'cancelled'"
+)
 EVENT = (
     "order_id string, customer_id long, status string, amount double, currency string, "
     "created_ms long, country string, note string"
@@ -29,7 +32,7 @@ EVENT = (
 def main() -> None:
     bootstrap, topic, url, runs, shape = sys.argv[1:]
     shaped: dict[str, Any] = {} if shape == "raw" else {"sql": QUERY, "schema": EVENT}
-    spark = start_session("bench", MASTER, {"spark.ui.enabled": "false"})
+    spark = start_session("bench", MASTER, is_light=shape == "raw")
     files = FileSystem(url)
     results = []
     for run in range(int(runs)):

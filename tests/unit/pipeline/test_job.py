@@ -56,7 +56,7 @@ def test_java_home_is_taken_if_it_is_new_enough(
     assert found.is_bundled is not is_taken
 
 
-def test_the_bundled_launch_names_what_its_runtime_has() -> None:
+def test_the_launch_names_what_every_runtime_has() -> None:
     command = java._command(java.Java(Path("/j"), is_bundled=True), {"spark.master": "local[2]"})
     assert command[0] == "/j/bin/java"
     assert "spark.master=local[2]" in command
