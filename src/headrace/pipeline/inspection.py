@@ -6,6 +6,7 @@ Owns: the opening of log and files for it. Must not know: what is compared or co
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -93,7 +94,9 @@ def oldest_ms(settings: Settings, where: TopicPartition, start: int, end: int) -
     """The timestamp of the first record from `start` on."""
     from headrace.pipeline.log_reader import read_range
 
-    for batch in read_range(settings.log, OffsetRange(*where, start, end), batch_rows=1):
+    # A broker always sends one whole batch: more than that would be fetched for nothing.
+    log = replace(settings.log, fetch_bytes_max=1)
+    for batch in read_range(log, OffsetRange(*where, start, end), batch_rows=1):
         first = batch.column("timestamp")[0].value
         return int(first) // 1000
     return None

@@ -43,6 +43,7 @@ _OPENED = (
     "java.base/sun.util.calendar",
 )
 
+_QUIET = Path(__file__).with_name("log4j2.properties")
 _LIGHT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 """Where records never pass the JVM, compiling for speed costs more than it brings: without it the
 first batch is there after half the CPU time."""
@@ -144,6 +145,7 @@ def _command(java: Java, settings: dict[str, str], *, is_light: bool = False) ->
         os.pathsep.join(classes),
         f"-Xmx{memory}",
         "-XX:+IgnoreUnrecognizedVMOptions",
+        f"-Dlog4j2.configurationFile={_QUIET}",
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "--sun-misc-unsafe-memory-access=allow",

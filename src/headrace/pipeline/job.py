@@ -17,6 +17,8 @@ import os
 import re
 import secrets
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +35,7 @@ from headrace.pipeline.compact import CannotCompact
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Driver, Fence, Fenced
 from headrace.pipeline.inferred_schema import INFER, SchemaPin, infer, sample
-from headrace.pipeline.inspection import compact, oldest_ms
+from headrace.pipeline.inspection import compact, oldest_ms, unflushed
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
 from headrace.pipeline.plan import FileFacts, Plan, Positions, SliceFacts
@@ -111,10 +113,12 @@ class Pipeline:
         self._open()
         if self._spark is None:
             self._say("starting Spark …")
+            compiler = _compile_aside()
             name = f"headrace-{settings.name}"
             self._spark = start_session(
                 name, settings.master, settings.spark, is_light=settings.is_raw
             )
+            compiler.wait()
         try:
             if not settings.is_raw and settings.schema != INFER:
                 transform.check(self._spark, settings)
@@ -356,10 +360,12 @@ class Pipeline:
             return
         self._lag_due_s = time.monotonic() + LAG_INTERVAL_S
         with suppress(ClientError, DataLost):
+            positions = self._positions
+            positions = positions | unflushed(self.settings, self._lag_log, positions)
             self._metrics.on_lags(
                 lags_of(
-                    self._positions,
-                    self._lag_log.latest(sorted(self._positions)),
+                    positions,
+                    self._lag_log.latest(sorted(positions)),
                     lambda where, start, end: oldest_ms(self.settings, where, start, end),
                     int(time.time() * 1000),
                 )
@@ -369,6 +375,12 @@ class Pipeline:
         assert self._spark is not None
         self._attempts += 1
         return stage(self._spark, self.settings, plan, f"{self._fence.epoch}-{self._attempts}")
+
+
+def _compile_aside() -> "subprocess.Popen[bytes]":
+    """The first start on a machine compiles the decoder: while Java starts, not after it."""
+    code = "from headrace.pipeline.log_reader import warm; warm()"
+    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
 
 
 def is_final(failure: BaseException) -> bool:

@@ -70,6 +70,8 @@ def start_session(
     if master is not None and master.startswith("local"):
         # Everything is on this machine; and Spark does not wonder which of its names to take.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Set when the session is there: as a setting Spark would tell of it.
+    log_level = chosen.pop("spark.log.level")
     gateway = _launched(chosen, is_light=is_light)
     from pyspark.sql import SparkSession
 
@@ -86,7 +88,7 @@ def start_session(
     if gateway is not None:
         # Whoever ends the gateway can wait for its process, as with one that PySpark launched.
         session.sparkContext._gateway.proc = gateway.process  # type: ignore[union-attr]
-    session.sparkContext.setLogLevel(chosen["spark.log.level"])
+    session.sparkContext.setLogLevel(log_level)
     return session
 
 
