@@ -26,7 +26,7 @@ SHARD ?=
 SEEDS ?=
 FRESH ?=
 
-.PHONY: help setup demo test test-long check bench-kafka bench-groups bench-metadata bench-hdfs bench-pipeline docs requirements clean
+.PHONY: help setup demo test test-long check bench-kafka bench-metadata bench-hdfs bench-pipeline docs requirements clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -54,11 +54,8 @@ check: setup ## format, lint, types, import rules, and the rules of the tree
 	$(BIN)/lint-imports --no-logo
 	$(PYTEST) tests/unit/project
 
-bench-kafka: setup ## ours, the real Apache Kafka and the floor in one run: ARGS="--quick"
+bench-kafka: setup ## ours, the real Apache Kafka and the floor in one run: ARGS="--quick --only …"
 	$(BIN)/python -m bench.kafka $(ARGS)
-
-bench-groups: setup ## a thousand members in a hundred groups, ours and the real Kafka: ARGS="--quick"
-	$(BIN)/python -m bench.groups $(ARGS)
 
 bench-metadata: setup ## three controllers and three brokers: metadata rates, failover; ARGS="--kafka"
 	$(BIN)/python -m bench.metadata $(ARGS)

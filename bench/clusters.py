@@ -4,7 +4,8 @@ Owns: how three controllers and three brokers of each kind are started, found, k
 started again. Must not know: any work that is measured.
 
 Ours is what `headrace up` makes. Kafka's are as many JVMs with the flags of Kafka's own start
-script and a smaller heap, formatted once with the same voters.
+script and a smaller heap, formatted once with the same voters. Without controllers of their own,
+brokers are controllers too, on both sides.
 """
 
 import contextlib
@@ -90,7 +91,7 @@ class HeadraceCluster:
         shutil.rmtree(self.data, ignore_errors=True)
         settings = [text for key, value in self._settings.items() for text in _set(key, value)]
         counts = ["--brokers", str(self._brokers), "--controllers", str(self._controllers)]
-        self._run("up", *counts, "--detach", *settings)
+        self._run("up", *counts, "--datanodes", "0", "--detach", *settings)
 
     def stop(self) -> None:
         if (self.data / "up.lock").exists():
@@ -138,6 +139,9 @@ class KafkaCluster:
         self._ports = {number: free_port() for number in range(1, brokers + 1)}
         self._controller_ports = {
             CONTROLLER_ID_BASE + number: free_port() for number in range(1, controllers + 1)
+        }
+        self._voter_ports = self._controller_ports or {
+            number: free_port() for number in self._ports
         }
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -202,14 +206,19 @@ class KafkaCluster:
         folder = self._folder(node_id)
         folder.mkdir(parents=True)
         is_controller = node_id in self._controller_ports
-        voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in self._controller_ports.items())
+        voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in self._voter_ports.items())
         listener = "CONTROLLER" if is_controller else "PLAINTEXT"
         host, port = self._listener(node_id)
+        listeners = f"{listener}://{host}:{port}"
+        roles = "controller" if is_controller else "broker"
+        if not self._controller_ports:
+            roles += ",controller"
+            listeners += f",CONTROLLER://{host}:{self._voter_ports[node_id]}"
         values = {
-            "process.roles": "controller" if is_controller else "broker",
+            "process.roles": roles,
             "node.id": str(node_id),
             "controller.quorum.voters": voters,
-            "listeners": f"{listener}://{host}:{port}",
+            "listeners": listeners,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(folder / "log"),

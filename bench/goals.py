@@ -60,10 +60,39 @@ GOALS = (
         binds_if_client_bound=False,
     ),
     Goal("transactions", "cpu_us_per_transaction", "… server CPU µs/transaction", times_kafka=1.0),
+    Goal(
+        "classic-groups", "form_s", "1 000 members of 100 classic groups join: s", times_kafka=1.0
+    ),
+    Goal("classic-groups", "churn_s", "… two of each leave, two join: s", times_kafka=1.0),
+    Goal("consumer-groups", "form_s", "… of 100 KIP-848 groups join: s", times_kafka=1.0),
+    Goal("consumer-groups", "churn_s", "… two of each leave, two join: s", times_kafka=1.0),
+    Goal(
+        "compaction",
+        "mb_per_s",
+        "compaction of 100-byte values: MB/s",
+        higher_is_better=True,
+        times_kafka=1.0,
+    ),
+    Goal("compaction", "cpu_s_per_gb", "… server CPU s/GB", times_kafka=1.0),
     Goal("connections", "served", "idle and active connections served", higher_is_better=True),
     Goal("connections", "rate", "… requests/s of the active", higher_is_better=True),
     Goal("connections", "p99_ms", "… p99 ms"),
     Goal("memory", "rss_mb", "RSS after the traffic over 100 partitions: MB", at_most=120.0),
+    Goal(
+        "replicated",
+        "rate",
+        "3 brokers, 3 replicas, acks=all, 1 KiB: msg/s",
+        higher_is_better=True,
+        times_kafka=1.5,
+    ),
+    Goal("replicated", "cpu_s_per_gb", "… CPU s/GB of the three", times_kafka=0.5),
+    Goal("replicated", "rss_mb", "… RSS of the three: MB", at_most=350.0),
+    Goal(
+        "replicated-latency",
+        "ack_p99_ms",
+        "… 2 000 msg/s unbatched, acks=all: p99 ms",
+        at_most=10.0,
+    ),
     Goal("start", "start_s", "start to first answered Metadata: s", at_most=0.6),
 )
 

@@ -18,13 +18,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import floor, goals, works
+from bench import compaction, floor, goals, replicated, works
+from bench.clusters import HeadraceCluster, KafkaCluster
 from bench.servers import BUILD, HeadraceServer, KafkaServer
 from rich.console import Console
 from rich.table import Table
 
 Runs = dict[str, dict[str, list[works.Figures]]]
 AnyServer = KafkaServer | HeadraceServer
+AnyCluster = type[HeadraceCluster] | type[KafkaCluster]
 
 WORKS: dict[str, Callable[[AnyServer, works.Scale], works.Figures]] = {
     "produce": works.produce,
@@ -32,6 +34,9 @@ WORKS: dict[str, Callable[[AnyServer, works.Scale], works.Figures]] = {
     "consume": works.consume,
     "latency": works.latency,
     "transactions": works.transactions,
+    "classic-groups": works.classic_groups,
+    "consumer-groups": works.consumer_groups,
+    "compaction": compaction.clean,
     "connections": works.connections,
     "memory": works.memory,
     "start": lambda server, _: works.start(server),
@@ -46,6 +51,10 @@ SETTINGS = {
     "log.retention.check.interval.ms": "1000",
     "log.segment.delete.delay.ms": "100",
     "auto.create.topics.enable": "false",
+    "log.cleaner.backoff.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.assignment.interval.ms": "0",
 }
 
 console = Console(width=None if sys.stdout.isatty() else 170)
@@ -54,7 +63,8 @@ console = Console(width=None if sys.stdout.isatty() else 170)
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.kafka", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smoke run with small counts")
-    parser.add_argument("--only", action="append", choices=sorted(WORKS), help="one work; repeat")
+    choices = sorted((*WORKS, *replicated.WORKS))
+    parser.add_argument("--only", action="append", choices=choices, help="one work; repeat")
     parser.add_argument("--rounds", type=int, help="measured runs of each server")
     parser.add_argument("--warm", type=int, help="runs that warm Kafka up before the first count")
     parser.add_argument("--no-kafka", action="store_true", help="ours and the floor alone")
@@ -117,9 +127,27 @@ def run_work(
     return kept
 
 
+def run_clusters(
+    wanted: list[str], kinds: list[AnyCluster], scale: works.Scale, rounds: int, warm: int
+) -> Runs:
+    """One cluster after the other: six idle processes would take their share of two cores."""
+    found: Runs = {work: {} for work in wanted}
+    for kind in kinds:
+        with replicated.running(kind) as cluster:
+            for work in wanted:
+                act = replicated.WORKS[work]
+                for _ in range(warm if kind is KafkaCluster else min(warm, 1)):
+                    tell(work, cluster.name, act(cluster, scale), "warming up")
+                for _ in range(rounds):
+                    figures = act(cluster, scale)
+                    tell(work, cluster.name, figures, "")
+                    found[work].setdefault(cluster.name, []).append(figures)
+    return found
+
+
 def tell(work: str, server: str, figures: works.Figures, note: str) -> None:
     text = "  ".join(f"{name} {value:,.2f}" for name, value in figures.items())
-    console.print(f"[dim]{work:<12}{server:<9}{text}  {note}[/dim]", highlight=False)
+    console.print(f"[dim]{work:<19}{server:<9}{text}  {note}[/dim]", highlight=False)
 
 
 def show(table_rows: list[goals.Row]) -> None:
@@ -171,22 +199,30 @@ def main() -> int:
     rounds = options.rounds or (1 if options.quick else 4)
     warm = options.warm if options.warm is not None else (1 if options.quick else 4)
     servers: list[AnyServer] = []
+    clusters: list[AnyCluster] = []
     if not options.no_kafka:
         servers.append(KafkaServer(BUILD / "kafka", SETTINGS))
+        clusters.append(KafkaCluster)
     if not options.no_ours:
         servers.append(HeadraceServer(BUILD / "headrace", SETTINGS))
+        clusters.append(HeadraceCluster)
     runs: Runs = {}
+    wanted = options.only or [*WORKS, *replicated.WORKS]
+    alone = [work for work in wanted if work in WORKS]
+    together = [work for work in wanted if work in replicated.WORKS]
     started_s = time.monotonic()
     try:
-        for server in servers:
+        for server in servers if alone else []:
             server.clear()
             server.start()
-        for work in options.only or WORKS:
+        for work in alone:
             runs[work] = run_work(work, servers, scale, rounds, warm)
     finally:
         for server in servers:
             server.stop()
             server.clear()
+    if together:
+        runs |= run_clusters(together, clusters, scale, rounds, warm)
     table_rows = goals.rows(runs)
     show(table_rows)
     facts = {

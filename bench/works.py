@@ -34,6 +34,8 @@ class Scale:
     active: int = 500
     traffic_count: int = 10_000_000
     partitions_many: int = 100
+    groups: int = 100
+    compacted_mb: int = 200
 
 
 FULL = Scale()
@@ -47,9 +49,13 @@ QUICK = Scale(
     active=50,
     traffic_count=200_000,
     partitions_many=100,
+    groups=10,
+    compacted_mb=20,
 )
 RECORD_BYTES = 1024
 PARTITIONS = 6
+GROUP_MEMBERS = 10
+GROUP_PARTITIONS = 20
 
 
 class Client:
@@ -224,6 +230,28 @@ def transactions(server: Server, scale: Scale) -> Figures:
         "repeated": figures["repeated"] / figures["done"],
         "client_cores": figures["client_cpu_s"] / figures["seconds"],
     }
+
+
+def classic_groups(server: Server, scale: Scale) -> Figures:
+    return groups(server, scale, "classic")
+
+
+def consumer_groups(server: Server, scale: Scale) -> Figures:
+    return groups(server, scale, "consumer")
+
+
+def groups(server: Server, scale: Scale, protocol: str) -> Figures:
+    """Ten members a group, all at once; then two of each leave while two others join.
+
+    Members beat twice a second, so whatever waits for a heartbeat takes up to half a second on
+    either server.
+    """
+    topic = f"groups-{protocol}"
+    create_topic(server, topic, GROUP_PARTITIONS)
+    words = (where(server), protocol, topic, GROUP_PARTITIONS, scale.groups, GROUP_MEMBERS)
+    figures = measured(server, Client("groups", *words).ready().go)
+    delete_topic(server, topic)
+    return figures
 
 
 def memory(server: Server, scale: Scale) -> Figures:

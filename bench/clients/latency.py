@@ -4,8 +4,8 @@ The schedule is open: a message late by the server's fault counts from when it w
 stall is seen in every message it held up. The producer pipelines on one connection, the consumer
 long-polls on another, in a process of its own; both read the machine's one monotonic clock.
 
-Run as a process: `python -m bench.clients.latency ADDRESS TOPIC RATE SECONDS WARM_SECONDS SIZE`;
-prints one JSON line.
+Run as a process: `python -m bench.clients.latency ADDRESS TOPIC RATE SECONDS WARM_SECONDS SIZE
+[all]`, the last for acks=all; prints one JSON line.
 """
 
 import json
@@ -33,8 +33,8 @@ def percentile(sorted_values: list[float], share: float) -> float:
 class Frames:
     """Produce frames whose record begins with the moment it was due, CRC made anew."""
 
-    def __init__(self, topic: str, size: int) -> None:
-        self._frame = bytearray(frame_for(topic, PARTITION, size))
+    def __init__(self, frame: bytes, size: int) -> None:
+        self._frame = bytearray(frame)
         value = self._frame.index(bytes(size))
         self._stamp_at = value
         self._batch_at = len(self._frame) - self._batch_bytes(size)
@@ -95,13 +95,13 @@ def stamps(data: bytearray, topic: str, size: int) -> list[float]:
 
 
 def produce(
-    address: tuple[str, int], topic: str, rate: int, counts: tuple[int, int], size: int
+    address: tuple[str, int], frame: bytes, rate: int, counts: tuple[int, int], size: int
 ) -> list[float]:
     """Send on schedule; the latencies of the acknowledgements after the warm-up."""
     total, warm = counts
-    loader = Loader(address, frame_for(topic, PARTITION, size))
+    loader = Loader(address, frame)
     loader.socket.setblocking(True)  # a server that does not read makes messages late, no more
-    frames = Frames(topic, size)
+    frames = Frames(frame, size)
     latencies: list[float] = []
     start_s = time.monotonic() + 0.05
     sent = answered = pending = 0
@@ -137,7 +137,8 @@ def main() -> None:
     )
     consumer.start()
     assert ours.recv() == "ready"
-    acks = sorted(produce(address, topic, rate, counts, size))
+    frame = frame_for(topic, PARTITION, size, acks=-1 if "all" in sys.argv[7:] else 1)
+    acks = sorted(produce(address, frame, rate, counts, size))
     ends = sorted(ours.recv())
     consumer.join()
     figures = {

@@ -4,8 +4,8 @@ Owns: the part of librdkafka's C interface that a producer without callbacks nee
 ctypes in batches of messages, so that Python's share of the client's CPU is next to nothing. The
 library is the one inside the confluent-kafka wheel. Must not know: which server it talks to.
 
-Run as a process: `python -m bench.clients.rdkafka ADDRESS TOPIC PARTITIONS COUNT SIZE`; prints one
-JSON line when the last message is acknowledged.
+Run as a process: `python -m bench.clients.rdkafka ADDRESS TOPIC PARTITIONS COUNT SIZE [KEY=VALUE]`,
+settings of librdkafka last; prints one JSON line when the last message is acknowledged.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 PRODUCER = 0
@@ -83,11 +84,13 @@ def load() -> ctypes.CDLL:
 class RdkafkaProducer:
     """One librdkafka producer for one topic; messages are all the same bytes."""
 
-    def __init__(self, address: str, topic: str, payload: bytes) -> None:
+    def __init__(
+        self, address: str, topic: str, payload: bytes, settings: Mapping[str, str]
+    ) -> None:
         self._library = load()
         text = ctypes.create_string_buffer(512)
         conf = self._library.rd_kafka_conf_new()
-        for key, value in {"bootstrap.servers": address, **SETTINGS}.items():
+        for key, value in {"bootstrap.servers": address, **SETTINGS, **settings}.items():
             done = self._library.rd_kafka_conf_set(conf, key.encode(), value.encode(), text, 512)
             assert done == 0, text.value
         self._producer = self._library.rd_kafka_new(PRODUCER, conf, text, 512)
@@ -121,7 +124,8 @@ class RdkafkaProducer:
 
 def main() -> None:
     address, topic, partitions, count, size = sys.argv[1:6]
-    producer = RdkafkaProducer(address, topic, os.urandom(int(size)))
+    settings = dict(word.split("=", 1) for word in sys.argv[6:])
+    producer = RdkafkaProducer(address, topic, os.urandom(int(size)), settings)
     producer.send(0, 1)  # connect and learn the leaders outside the measured time
     producer.drain()
     total = int(count)

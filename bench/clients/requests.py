@@ -54,9 +54,9 @@ class Loader:
         return len(data)
 
 
-def frame_for(topic: str, partition: int, size: int) -> bytes:
+def frame_for(topic: str, partition: int, size: int, acks: int = 1) -> bytes:
     batch = Batch(records=record(bytes(size))).encode()
-    return request("produce", PRODUCE_VERSION, **produce_body(batch, topic, partition))
+    return request("produce", PRODUCE_VERSION, **produce_body(batch, topic, partition, acks))
 
 
 def run(loaders: list[Loader], in_flight: int, seconds: float) -> dict[str, float]:
