@@ -101,7 +101,7 @@ def _stage_transformed(
             late.setdefault(index, []).extend(offsets)
     read: dict[int, int] = dict(counts.value)
     dead: dict[int, int] = {}
-    if rows.corrupt is not None and rows.has_corrupt:
+    if rows.corrupt is not None and rows.may_have_corrupt():
         dead = _bury(settings, tasks, rows.corrupt)
     late_counts = {index: len(offsets) for index, offsets in late.items()}
     if rule is not None and rule.fate == DEAD_LETTER and late:

@@ -13,6 +13,7 @@ dead letters.
 import os
 import pickle
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -58,6 +59,8 @@ HIDDEN = {
 """How the offset columns travel beside a query's own."""
 CORRUPT = "_corrupt_record"
 FACTS_DDL = "facts BINARY"
+COUNT_TIMEOUT_S = 3.0
+COUNT_POLL_S = 0.005
 
 _SELECT = re.compile(r"\s*select\s+(?!distinct\b)", re.IGNORECASE)
 
@@ -74,10 +77,21 @@ class Rows:
     corrupt: "DataFrame | None" = None
     corrupt_counted: "Observation | None" = None
 
-    @property
-    def has_corrupt(self) -> bool:
-        """Once `transformed` was run."""
-        return self.corrupt_counted is not None and self.corrupt_counted.get[CORRUPT] > 0
+    def may_have_corrupt(self) -> bool:
+        """Once `transformed` was run.
+
+        Spark tells the count a moment later, and never where it left the rows out altogether
+        (`WHERE false`): what was not told may be any number.
+        """
+        if self.corrupt_counted is None:
+            return False
+        told: Any = self.corrupt_counted._jo
+        deadline_s = time.monotonic() + COUNT_TIMEOUT_S
+        while not told.future().isCompleted():
+            if time.monotonic() > deadline_s:
+                return True
+            time.sleep(COUNT_POLL_S)
+        return int(self.corrupt_counted.get[CORRUPT]) > 0
 
 
 def check(spark: "SparkSession", settings: Settings) -> None:
