@@ -33,6 +33,10 @@ from headrace.broker.quotas import ClientQuotas
 from headrace.broker.replica_selector import RACK_AWARE
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
+from headrace.broker.share.persister import Persister
+from headrace.broker.share.state.coordinator import ShareCoordinator, ShareCoordinatorSettings
+from headrace.broker.share.state.routing import ClusterPersister
+from headrace.broker.share.state.store import PartitionShareStateLog
 from headrace.broker.telemetry import ClientTelemetry
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.peers import ClusterPeers, ClusterVerifier
@@ -43,6 +47,7 @@ from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import (
     OFFSETS_TOPIC,
     RESOURCE_CLIENT_METRICS,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     ClusterImage,
 )
@@ -162,9 +167,21 @@ class Broker:
             ClusterPeers(self, peers),
             lambda: self.image.features.get(TRANSACTION_VERSION, 0),
         )
+        self.share_coordinator = ShareCoordinator(
+            ShareCoordinatorSettings.from_config(config),
+            PartitionShareStateLog(self),
+            clock,
+            timers,
+            lambda: self.image,
+        )
+        self._cluster_persister = ClusterPersister(
+            node_id, self.share_coordinator, peers, clock, timers, lambda: self.image
+        )
+        self.share_persister: Persister = self._cluster_persister
         self._coordinators: dict[str, Coordinator] = {
             OFFSETS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
+            SHARE_STATE_TOPIC: self.share_coordinator,
         }
         self.telemetry = ClientTelemetry(int(config["telemetry.max.bytes"]))
         self.quotas = ClientQuotas(config)
@@ -221,6 +238,9 @@ class Broker:
         if gone:
             self.groups.on_topics_deleted(sorted(gone))
             self.transactions.on_topics_deleted()
+            self.share_coordinator.on_topics_deleted(
+                {each.topic_id for each in records if isinstance(each, RemoveTopicRecord)}
+            )
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
@@ -315,6 +335,8 @@ class Broker:
         for fetch in list(self.waiting_fetches):
             fetch.complete_now()
         self.transactions.shutdown()
+        self._cluster_persister.close()
+        self.share_coordinator.shutdown()
         self.groups.shutdown()
 
 

@@ -70,6 +70,11 @@ APIS: tuple[Api, ...] = (
     Api(75, "DescribeTopicPartitions", 0, 0),
     Api(80, "AddRaftVoter", 0, 1),
     Api(81, "RemoveRaftVoter", 0, 0),
+    Api(83, "InitializeShareGroupState", 0, 0),
+    Api(84, "ReadShareGroupState", 0, 0),
+    Api(85, "WriteShareGroupState", 0, 1),
+    Api(86, "DeleteShareGroupState", 0, 0),
+    Api(87, "ReadShareGroupStateSummary", 0, 1),
 )
 
 BY_KEY: dict[int, Api] = {api.key: api for api in APIS}
