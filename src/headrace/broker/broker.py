@@ -33,6 +33,7 @@ from headrace.broker.quotas import ClientQuotas
 from headrace.broker.replica_selector import RACK_AWARE
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
+from headrace.broker.share.delivery import ShareDelivery
 from headrace.broker.share.persister import Persister
 from headrace.broker.share.state.coordinator import ShareCoordinator, ShareCoordinatorSettings
 from headrace.broker.share.state.routing import ClusterPersister
@@ -178,6 +179,7 @@ class Broker:
             node_id, self.share_coordinator, peers, clock, timers, lambda: self.image
         )
         self.share_persister: Persister = self._cluster_persister
+        self.shares = ShareDelivery(self)
         self._coordinators: dict[str, Coordinator] = {
             OFFSETS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
@@ -238,6 +240,7 @@ class Broker:
         if gone:
             self.groups.on_topics_deleted(sorted(gone))
             self.transactions.on_topics_deleted()
+            self.shares.on_topics_deleted()
             self.share_coordinator.on_topics_deleted(
                 {each.topic_id for each in records if isinstance(each, RemoveTopicRecord)}
             )
@@ -264,6 +267,7 @@ class Broker:
 
     def _on_role(self, partition: Partition, leads: bool) -> None:
         """Coordinators move with the partitions that hold their state."""
+        self.shares.on_role(partition)
         if not self.is_serving or not partition.is_internal:
             return
         coordinator = self._coordinators.get(partition.topic)
@@ -334,6 +338,7 @@ class Broker:
         self.directory_assignments.close()
         for fetch in list(self.waiting_fetches):
             fetch.complete_now()
+        self.shares.shutdown()
         self.transactions.shutdown()
         self._cluster_persister.close()
         self.share_coordinator.shutdown()

@@ -297,9 +297,13 @@ class KafkaSession(OrderedAnswers):
         for fetch in self._fetches:
             fetch.cancel()
         self._fetches.clear()
+        self._broker.shares.on_disconnected(self._transport.peer)
 
 
 def _encoded(message: Any, header: Any) -> list[Part]:
+    if hasattr(message, "encode_parts"):  # it carries regions of files
+        parts: list[Part] = message.encode_parts(header.correlation_id)
+        return parts
     return [encode_response(message, header.api_version, header.correlation_id)]
 
 

@@ -68,6 +68,8 @@ APIS: tuple[Api, ...] = (
     Api(72, "PushTelemetry", 0, 0),
     Api(74, "ListConfigResources", 0, 1),
     Api(75, "DescribeTopicPartitions", 0, 0),
+    Api(78, "ShareFetch", 1, 2),
+    Api(79, "ShareAcknowledge", 1, 2),
     Api(80, "AddRaftVoter", 0, 1),
     Api(81, "RemoveRaftVoter", 0, 0),
     Api(83, "InitializeShareGroupState", 0, 0),
