@@ -3,7 +3,8 @@
 1 records are counted (MaxRecords, BatchSize) · 2 ShareAcquireMode (KIP-1206), renewal of locks
 (KIP-1222)
 
-The request's acknowledgements are taken first; the answer waits until they are kept. It names the partitions that have records, an error, or the outcome of an acknowledgement. Refused with
+The request's acknowledgements are taken first; the answer waits until they are kept. It names the
+partitions that have records, an error, or the outcome of an acknowledgement. Refused with
 UNSUPPORTED_VERSION where the cluster's `share.version` is 0.
 """
 
