@@ -74,13 +74,13 @@ def handle(
     assert request.member_id is not None
     key = (request.group_id, request.member_id)
     asked = _acknowledgements(broker, request, context.api_version)
-    session = _session(broker, request, key, context.peer, bool(asked))
+    session = _session(broker, request, key, context.connection_id, bool(asked))
     if isinstance(session, ErrorCode):
         return ShareFetchAnswer(session)
     acknowledged = acknowledge(broker, key, asked)
     if request.share_session_epoch == FINAL_EPOCH:
         return acknowledged.map(lambda errors: _on_final(broker, key, errors, context))
-    fetched = ShareFetch(broker, request, session, context.peer).start()
+    fetched = ShareFetch(broker, request, session, context.connection_id).start()
     return _both(acknowledged, fetched).map(lambda rows: _answer(broker, key[0], rows, context))
 
 
@@ -124,14 +124,14 @@ def _session(
     broker: "Broker",
     request: ShareFetchRequest,
     key: SessionKey,
-    connection: str,
+    connection_id: int,
     acknowledges: bool,
 ) -> ShareSession | ErrorCode:
     sessions, epoch = broker.shares.sessions, request.share_session_epoch
     if epoch == INITIAL_EPOCH and acknowledges:
         return ErrorCode.INVALID_REQUEST  # nothing was given out in a session that begins now
     if epoch == INITIAL_EPOCH:
-        session = sessions.open(key, connection)
+        session = sessions.open(key, connection_id)
     else:
         session = sessions.next(key, epoch)
     if isinstance(session, ShareSession) and epoch != FINAL_EPOCH:

@@ -106,10 +106,10 @@ class ShareDelivery:
         """Its group's coordinator says so: it left, or was silent for too long."""
         self.end_session((group_id, member_id))
 
-    def on_disconnected(self, connection: str) -> None:
-        for fetch in [each for each in self.waiting if each.connection == connection]:
+    def on_disconnected(self, connection_id: int) -> None:
+        for fetch in [each for each in self.waiting if each.connection_id == connection_id]:
             fetch.cancel()
-        for key in self.sessions.of_connection(connection):
+        for key in self.sessions.of_connection(connection_id):
             self.end_session(key)
 
     def shutdown(self) -> None:

@@ -44,7 +44,7 @@ class ShareFetch:
         "_session",
         "_timer",
         "_waits_at",
-        "connection",
+        "connection_id",
     )
 
     def __init__(
@@ -52,12 +52,12 @@ class ShareFetch:
         broker: "Broker",
         request: ShareFetchRequest,
         session: ShareSession,
-        connection: str,
+        connection_id: int,
     ) -> None:
         self._broker = broker
         self._request = request
         self._session = session
-        self.connection = connection
+        self.connection_id = connection_id
         self._promise: Promise[Rows] = Promise()
         self._timer: Timer | None = None
         self._is_waiting = False

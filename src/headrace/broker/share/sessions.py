@@ -26,11 +26,11 @@ PartitionKey = tuple[bytes, int]
 
 
 class ShareSession:
-    __slots__ = ("connection", "epoch", "key", "partitions")
+    __slots__ = ("connection_id", "epoch", "key", "partitions")
 
-    def __init__(self, key: SessionKey, connection: str) -> None:
+    def __init__(self, key: SessionKey, connection_id: int) -> None:
         self.key = key
-        self.connection = connection
+        self.connection_id = connection_id
         self.epoch = 1
         """What the next request must say."""
         self.partitions: dict[PartitionKey, None] = {}
@@ -54,7 +54,7 @@ class ShareSessions:
     def __init__(self, sessions_max: int) -> None:
         self.sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
-        self._by_connection: dict[str, set[SessionKey]] = {}
+        self._by_connection: dict[int, set[SessionKey]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -62,13 +62,13 @@ class ShareSessions:
     def get(self, key: SessionKey) -> ShareSession | None:
         return self._sessions.get(key)
 
-    def open(self, key: SessionKey, connection: str) -> ShareSession | ErrorCode:
+    def open(self, key: SessionKey, connection_id: int) -> ShareSession | ErrorCode:
         """A new session; the member's old one is over."""
         self.remove(key)
         if len(self._sessions) >= self.sessions_max:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
-        session = self._sessions[key] = ShareSession(key, connection)
-        self._by_connection.setdefault(connection, set()).add(key)
+        session = self._sessions[key] = ShareSession(key, connection_id)
+        self._by_connection.setdefault(connection_id, set()).add(key)
         return session
 
     def next(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
@@ -86,14 +86,14 @@ class ShareSessions:
     def remove(self, key: SessionKey) -> ShareSession | None:
         session = self._sessions.pop(key, None)
         if session is not None:
-            keys = self._by_connection[session.connection]
+            keys = self._by_connection[session.connection_id]
             keys.discard(key)
             if not keys:
-                del self._by_connection[session.connection]
+                del self._by_connection[session.connection_id]
         return session
 
-    def of_connection(self, connection: str) -> list[SessionKey]:
-        return sorted(self._by_connection.get(connection, ()))
+    def of_connection(self, connection_id: int) -> list[SessionKey]:
+        return sorted(self._by_connection.get(connection_id, ()))
 
     def of_group(self, group_id: str) -> list[SessionKey]:
         return sorted(key for key in self._sessions if key[0] == group_id)
