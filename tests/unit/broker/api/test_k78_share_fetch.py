@@ -15,6 +15,7 @@ from tests.unit.broker.share.share_client import (
     release,
     values_of,
 )
+from tests.unit.broker.transactor import FLAGS, Transactor, find_coordinators
 
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import share_fetch
@@ -568,3 +569,42 @@ def test_a_stopping_broker_answers_who_waits() -> None:
     stage.broker.broker.prepare_stop()
     assert member.came() == [[]]
     assert stage.shares.all() == []
+
+
+# -- transactions --------------------------------------------------------------------------------
+
+
+def transactions(stage: Stage) -> None:
+    """0-1 aborted, 2 its marker, 3-4 committed, 5 its marker, 6 alone, 7-8 still open."""
+    one = Transactor(stage.broker, "one")
+    find_coordinators(one)
+    one.init()
+    for commit in (False, True):
+        one.begin(TOPIC, 0)
+        assert one.write(TOPIC, 0, "x", "y") == 0
+        assert one.end(commit=commit) == 0
+    stage.broker.settle()
+    stage.produce(1)
+    other = Transactor(stage.broker, "other")
+    other.init()
+    other.begin(TOPIC, 0)
+    assert other.write(TOPIC, 0, "x", "y") == 0
+
+
+def test_read_committed_gives_nobody_what_was_aborted_or_is_open() -> None:
+    stage = Stage(flags=FLAGS, group={"share.isolation.level": "read_committed"})
+    transactions(stage)
+    member = stage.member("m")
+    assert member.take() == [(3, 4, 1), (6, 6, 1)]
+    assert member.acknowledge(accept(3, 4), accept(6, 6)) == (0, 0)
+    assert stage.kept.start_offset == 7
+    assert member.take() == []
+
+
+def test_read_uncommitted_gives_all_but_the_markers() -> None:
+    stage = Stage(flags=FLAGS)
+    transactions(stage)
+    member = stage.member("m")
+    assert member.take() == [(0, 1, 1), (3, 4, 1), (6, 8, 1)]
+    assert member.acknowledge(accept(0, 1), accept(3, 4), accept(6, 8)) == (0, 0)
+    assert stage.kept.start_offset == 9
