@@ -92,24 +92,43 @@ GROUP_CONFIG = ConfigDef("group", (
 # fmt: on
 
 _BOUNDS = {
-    SESSION_TIMEOUT: "session.timeout.ms",
-    HEARTBEAT_INTERVAL: "heartbeat.interval.ms",
-    SHARE_SESSION_TIMEOUT: "session.timeout.ms",
-    SHARE_HEARTBEAT_INTERVAL: "heartbeat.interval.ms",
-    SHARE_RECORD_LOCK_DURATION: "record.lock.duration.ms",
-    SHARE_DELIVERY_COUNT_LIMIT: "delivery.count.limit",
-    SHARE_PARTITION_MAX_RECORD_LOCKS: "partition.max.record.locks",
+    SESSION_TIMEOUT: (
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+    HEARTBEAT_INTERVAL: (
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    SHARE_SESSION_TIMEOUT: (
+        "group.share.min.session.timeout.ms",
+        "group.share.max.session.timeout.ms",
+    ),
+    SHARE_HEARTBEAT_INTERVAL: (
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.max.heartbeat.interval.ms",
+    ),
+    SHARE_RECORD_LOCK_DURATION: (
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+    SHARE_DELIVERY_COUNT_LIMIT: (
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ),
+    SHARE_PARTITION_MAX_RECORD_LOCKS: (
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ),
 }
 
 
 def validate_group_configs(overrides: Mapping[str, Any], broker: Mapping[str, Any]) -> None:
     """Raises `ConfigError`: unknown keys, wrong values, and values that don't fit together."""
     values = GROUP_CONFIG.parse_given(overrides)
-    for name, bounded in _BOUNDS.items():
+    for name, (low, high) in _BOUNDS.items():
         if name not in values:
             continue
-        kind = name.partition(".")[0]
-        low, high = f"group.{kind}.min.{bounded}", f"group.{kind}.max.{bounded}"
         if values[name] < broker[low]:
             raise ConfigError(name, f"{name} must be greater than or equal to {low}")
         if values[name] > broker[high]:

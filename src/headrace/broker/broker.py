@@ -24,6 +24,7 @@ from headrace.broker.directory_assignments import DirectoryAssignments
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.share.lag import ClusterEndOffsets
 from headrace.broker.metrics import BrokerMetrics
 from headrace.broker.offsets_log import PartitionOffsetsLog
 from headrace.broker.partition import Partition
@@ -179,6 +180,10 @@ class Broker:
             node_id, self.share_coordinator, peers, clock, timers, lambda: self.image
         )
         self.share_persister: Persister = self._cluster_persister
+        self.groups.share.states.persister = self.share_persister
+        self.groups.share.offsets.ends = ClusterEndOffsets(
+            node_id, partitions.find, peers, lambda: self.image
+        )
         self.shares = ShareDelivery(self)
         self._coordinators: dict[str, Coordinator] = {
             OFFSETS_TOPIC: self.groups,
@@ -238,12 +243,11 @@ class Broker:
         if changed:
             self.groups.on_topics_changed(changed)
         if gone:
-            self.groups.on_topics_deleted(sorted(gone))
+            topic_ids = {each.topic_id for each in records if isinstance(each, RemoveTopicRecord)}
+            self.groups.on_topics_deleted(sorted(gone), topic_ids)
             self.transactions.on_topics_deleted()
             self.shares.on_topics_deleted()
-            self.share_coordinator.on_topics_deleted(
-                {each.topic_id for each in records if isinstance(each, RemoveTopicRecord)}
-            )
+            self.share_coordinator.on_topics_deleted(topic_ids)
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)

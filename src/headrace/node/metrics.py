@@ -267,10 +267,12 @@ class MetricsPage:
     def _groups(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
 
-        groups = GaugeMetricFamily("headrace_groups", "Consumer groups by state.", labels=["state"])
+        groups = GaugeMetricFamily(
+            "headrace_groups", "Groups by type and state.", labels=["type", "state"]
+        )
         counts = broker.groups.counts()
-        for state, count in counts.by_state.items():
-            groups.add_metric([state], count)
+        for (type_, state), count in counts.by_type_and_state.items():
+            groups.add_metric([type_, state], count)
         yield groups
         yield GaugeMetricFamily(
             "headrace_group_members", "Members of all groups.", value=counts.members

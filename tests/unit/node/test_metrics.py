@@ -174,7 +174,7 @@ def test_groups_are_told_with_their_lag() -> None:
     committed = client.ask(OffsetCommitRequest(group_id="readers", topics=topics), 9)
     assert [part.error_code for part in committed.topics[0].partitions] == [0, 0]
     found = samples(page_of(broker))
-    assert found["headrace_groups", ("empty",)] == 1
+    assert found["headrace_groups", ("empty", "classic")] == 1
     assert found["headrace_group_lag_records", ("readers", "0", "t")] == 2
     assert found["headrace_group_lag_seconds", ("readers", "0", "t")] == pytest.approx(60, abs=1)
     assert found["headrace_group_lag_records", ("readers", "1", "t")] == 0

@@ -52,11 +52,14 @@ class ShareCoordinatorSettings:
 
     @classmethod
     def from_config(cls, config: Config) -> "ShareCoordinatorSettings":
-        prefix = "share.coordinator."
         return cls(
-            updates_per_snapshot=int(config[prefix + "snapshot.update.records.per.snapshot"]),
-            prune_interval_ms=int(config[prefix + "state.topic.prune.interval.ms"]),
-            cold_snapshot_interval_ms=int(config[prefix + "cold.partition.snapshot.interval.ms"]),
+            updates_per_snapshot=int(
+                config["share.coordinator.snapshot.update.records.per.snapshot"]
+            ),
+            prune_interval_ms=int(config["share.coordinator.state.topic.prune.interval.ms"]),
+            cold_snapshot_interval_ms=int(
+                config["share.coordinator.cold.partition.snapshot.interval.ms"]
+            ),
         )
 
 
