@@ -217,9 +217,9 @@ class HostedSharePartition:
         state = self.state
         if state is None or not self.is_current:
             return
-        released = state.release_member(member_id)
-        if released:
-            self._metrics.released += released
+        tally = state.release_member(member_id)
+        if tally.released:
+            self._metrics.count(tally)
             self._write()
             self._wake()
 

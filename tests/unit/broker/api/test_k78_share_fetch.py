@@ -255,7 +255,7 @@ def test_the_last_request_acknowledges_and_gives_the_rest_back() -> None:
     assert row is not None
     assert row.acknowledge_error_code == 0
     assert len(stage.shares.sessions) == 0
-    assert other.take() == [(2, 3, 1)]
+    assert other.take() == [(2, 3, 2)]
     assert member.fetch_whole(share_session_epoch=FINAL).error_code == 122
 
 
@@ -265,7 +265,7 @@ def test_a_session_ends_by_an_acknowledgement() -> None:
     member = stage.member("a")
     member.take()
     assert member.acknowledge(accept(0, 0), epoch=FINAL) == (0, 0)
-    assert stage.member("b").take() == [(1, 1, 1)]
+    assert stage.member("b").take() == [(1, 1, 2)]
 
 
 def test_who_hangs_up_gives_back_what_it_holds() -> None:
@@ -275,7 +275,7 @@ def test_who_hangs_up_gives_back_what_it_holds() -> None:
     assert holder.take() == [(0, 1, 1)]
     waiting.begin()
     holder.disconnect()
-    assert waiting.came() == [[(0, 1, 1)]]
+    assert waiting.came() == [[(0, 1, 2)]]
     assert len(stage.shares.sessions) == 1
 
 
@@ -294,7 +294,7 @@ def test_a_member_that_left_its_group_gives_back_what_it_holds() -> None:
     stage.produce(1)
     assert stage.member("a").take() == [(0, 0, 1)]
     stage.shares.on_member_left(GROUP, "a")
-    assert stage.member("b").take() == [(0, 0, 1)]
+    assert stage.member("b").take() == [(0, 0, 2)]
 
 
 def test_partitions_are_forgotten() -> None:

@@ -16,8 +16,7 @@ time: what is acknowledged meanwhile shares the next one. So the start offset th
 is the one that holds if it succeeds, and never goes back.
 
 Release by a lock's time-out or by the end of a session needs nobody's leave: it is done at once
-and kept with the next write. If it is not kept the record counts as never acquired, which is
-no harm.
+and kept with the next write. If that fails the delivery is not counted after a restart: no harm.
 
 Invariants: `start_offset` and `next_offset` never go back; a record has one holder at most; one
 that is ACKNOWLEDGED or ARCHIVED stays so; below `start_offset` all are; a record whose state is
@@ -214,35 +213,28 @@ class SharePartition:
 
     def expire(self, now_ms: int) -> Tally:
         """Locks that ended: their records may be had again, or were delivered too often."""
+        return self._let_go([run for run in self._runs if run.lock_until_ms <= now_ms])
+
+    def release_member(self, member_id: str) -> Tally:
+        """A member is gone: the same for what it holds. It may have died of it: that counts."""
+        return self._let_go([run for run in self._runs if run.member_id == member_id])
+
+    def _let_go(self, runs: list[Run]) -> Tally:
         released = archived = 0
-        for run in list(self._runs):
-            if run.is_held and run.lock_until_ms <= now_ms:
-                released += len(run)
-                if self._is_spent(run):
-                    archived += len(run)
-                    run.let_go(RecordState.ARCHIVED)
-                else:
-                    run.let_go(RecordState.AVAILABLE)
-                self._note_unkept(run.first, run.last)
-        self._settle(released)
-        return Tally(released=released, archived=archived)
-
-    def release_member(self, member_id: str) -> int:
-        """A member is gone: what it holds may be had again, and does not count as delivered."""
-        released = 0
-        for run in list(self._runs):
-            if run.is_held and run.member_id == member_id:
-                released += len(run)
+        for run in runs:
+            if not run.is_held:
+                continue
+            released += len(run)
+            if self._is_spent(run):
+                archived += len(run)
+                run.let_go(RecordState.ARCHIVED)
+            else:
                 run.let_go(RecordState.AVAILABLE)
-                run.delivery_count -= 1
-                self._note_unkept(run.first, run.last)
-        self._settle(released)
-        return released
-
-    def _settle(self, moved: int) -> None:
-        if moved:
+            self._note_unkept(run.first, run.last)
+        if released:
             self._runs.join(self.start_offset, self.next_offset)
             self._advance()
+        return Tally(released=released, archived=archived)
 
     # -- the start ---------------------------------------------------------------------------
 

@@ -345,7 +345,7 @@ def test_while_it_is_written_nothing_else_moves_a_record() -> None:
     assert share.fetch_offset() == 2
     assert acknowledge(share, 0, 1, ACCEPT) == ErrorCode.INVALID_RECORD_STATE
     assert share.expire(10 * LOCK_MS).released == 0
-    assert share.release_member("m") == 0
+    assert share.release_member("m").released == 0
     share.on_written()
     assert share.fetch_offset() == 0
 
@@ -403,13 +403,22 @@ def test_a_lock_that_ends_for_the_last_time_archives() -> None:
     assert share.start_offset == 1
 
 
-def test_a_member_that_leaves_gives_all_back_uncounted() -> None:
+def test_a_member_that_leaves_gives_all_back() -> None:
     share = partition()
     acquire(share, log(3), "a")
     acquire(share, log(3, 3), "b")
-    assert share.release_member("a") == 3
-    assert acquire(share, log(3, 3), "c") == [(0, 2, 1)]
+    assert share.release_member("a").released == 3
+    assert acquire(share, log(3, 3), "c") == [(0, 2, 2)]
     assert share.held_by("b") == 3
+
+
+def test_a_record_of_which_members_die_is_given_up() -> None:
+    share = partition(delivery_count_limit=2)
+    for _ in range(2):
+        acquire(share, log(1))
+        tally = share.release_member("m")
+    assert (tally.released, tally.archived) == (1, 1)
+    assert share.start_offset == 1
 
 
 def test_what_came_back_and_went_out_again_is_kept_as_it_was_between() -> None:

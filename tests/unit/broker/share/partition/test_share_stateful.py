@@ -119,15 +119,15 @@ class ShareHistory(RuleBasedStateMachine):
     def time_passes(self, delta_ms: int) -> None:
         self.now_ms += delta_ms
         self.share.expire(self.now_ms)
-        self._see_released(decrease=False)
+        self._see_released()
 
     @rule(member=st.sampled_from(MEMBERS))
     def leave(self, member: str) -> None:
         self.share.release_member(member)
-        self._see_released(decrease=True)
+        self._see_released()
         assert member not in self.holders.values()
 
-    def _see_released(self, *, decrease: bool) -> None:
+    def _see_released(self) -> None:
         held = {
             record
             for run in self.share.runs()
@@ -136,9 +136,7 @@ class ShareHistory(RuleBasedStateMachine):
         }
         for record in [each for each in self.holders if each not in held]:
             del self.holders[record]
-            if decrease:
-                self.deliveries[record] -= 1
-            elif self.deliveries[record] >= self.limits.delivery_count_limit:
+            if self.deliveries[record] >= self.limits.delivery_count_limit:
                 self.settled.add(record)
 
     @rule(ahead=st.integers(0, 6))
