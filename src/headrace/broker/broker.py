@@ -185,6 +185,7 @@ class Broker:
             node_id, partitions.find, peers, lambda: self.image
         )
         self.shares = ShareDelivery(self)
+        self.groups.share.on_left = self.shares.on_member_left
         self._coordinators: dict[str, Coordinator] = {
             OFFSETS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,

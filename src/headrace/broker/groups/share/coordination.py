@@ -54,6 +54,8 @@ class ShareGroups:
         self.world = self._hosting.world
         self.states = ShareStates(self._hosting)
         self.offsets = ShareOffsets(self._hosting, self.states)
+        self.on_left: Callable[[str, str], None] = _nobody_asks
+        """Told the group and member that left, or was silent for too long."""
         shards.wake_share = self._on_deadline
         shards.on_share_loaded = self._on_loaded
 
@@ -130,9 +132,14 @@ class ShareGroups:
             return _refuse(refused)
         answer = HeartbeatAnswer(ErrorCode.NONE, member_id=member_id, member_epoch=LEAVE_EPOCH)
         decision = ShareDecision(None, removal_records(group, [member_id], world))
-        return self._hosting.accept(hosted, group, decision).map(
-            lambda error: HeartbeatAnswer(error) if error else answer
-        )
+
+        def told(error: ErrorCode) -> HeartbeatAnswer:
+            if error:
+                return HeartbeatAnswer(error)
+            self.on_left(group_id, member_id)
+            return answer
+
+        return self._hosting.accept(hosted, group, decision).map(told)
 
     # Time and topics
 
@@ -152,6 +159,8 @@ class ShareGroups:
             for member_id in late:
                 if member_id in group.members:
                     group.expect_heartbeat(member_id, now, RETRY_MS)
+                else:
+                    self.on_left(group.group_id, member_id)
         group.find_next_deadline()
 
     def on_topics_changed(self, names: Iterable[str]) -> None:
@@ -171,6 +180,10 @@ class ShareGroups:
             states = group.states.without_topics(topic_ids)
             if states != group.states:
                 self._hosting.accept_states(hosted, group, states)
+
+
+def _nobody_asks(_group_id: str, _member_id: str) -> None:
+    """Where nobody hands out records."""
 
 
 def _refuse(refused: Refused) -> Promise[HeartbeatAnswer]:
