@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.broker.dialogue import Client, batch, dialogue
+from tests.unit.broker.share.share_client import Stage, accept, reject, release
 from tests.unit.broker.transactor import Transactor, transactional_broker
 
 from headrace.node.metrics import LoopMetrics, MetricsPage
@@ -159,6 +160,31 @@ def test_transactions_are_counted() -> None:
     assert found["headrace_transactions_timed_out_total", ()] == 1
     assert found["headrace_transactions_ended_total", ("aborted",)] == 1
     assert found["headrace_open_transactions", ()] == 0
+
+
+def test_deliveries_to_share_groups_are_counted() -> None:
+    stage = Stage(group={"share.record.lock.duration.ms": "15000"})
+    stage.produce(10)
+    member = stage.member("m")
+    assert member.take() == [(0, 9, 1)]
+    assert member.acknowledge(accept(0, 3), reject(4, 5), release(6, 6)) == (0, 0)
+    stage.broker.advance(15_000)
+    found = samples(page_of(stage.broker))
+    expected = {
+        "share_acquired_records_total": 10,
+        "share_accepted_records_total": 4,
+        "share_rejected_records_total": 2,
+        "share_released_records_total": 1,
+        "share_lock_timeouts_total": 3,
+        "share_archived_records_total": 0,
+        "share_state_writes_total": 2,
+        "share_state_write_failures_total": 0,
+        "share_in_flight_records": 4,
+        "share_sessions": 1,
+        "share_partitions": 1,
+        "share_waiting_fetches": 0,
+    }
+    assert {name: found[f"headrace_{name}", ()] for name in expected} == expected
 
 
 def test_groups_are_told_with_their_lag() -> None:
