@@ -204,6 +204,7 @@ class Broker:
         self.fetch_bytes_max = int(self.config["fetch.max.bytes"])
         self.selects_by_rack = self.config["replica.selector.class"] == RACK_AWARE
         self.transactions.configure(self.config)
+        self.shares.on_configs_changed()
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Where clients of that listener reach this broker."""
@@ -252,6 +253,8 @@ class Broker:
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
+        if any(isinstance(record, ConfigRecord) for record in records):
+            self.shares.on_configs_changed()
         if any(isinstance(record, ClientQuotaRecord) for record in records):
             self.quotas.set(self.image.quotas)
         if any(_is_of_client_metrics(record) for record in records):
@@ -286,6 +289,7 @@ class Broker:
         self._topics_before = set(self.image.topics_by_id)
         self.image = image
         self.quotas.set(image.quotas)
+        self.shares.on_configs_changed()
 
     def when_image(
         self, is_reached: Callable[[ClusterImage], bool], timeout_ms: int

@@ -52,6 +52,11 @@ class ShareFetchAnswer:
         self.topics: dict[bytes, list[ShareFetchedPartition]] = {}
         self.endpoints: list[Endpoint] = []
 
+    @property
+    def record_bytes(self) -> int:
+        """What counts against `consumer_byte_rate`."""
+        return sum(row.records_length for rows in self.topics.values() for row in rows)
+
     def encode_parts(self, correlation_id: int) -> list[Part]:
         return encode_share_fetch_response(
             correlation_id,

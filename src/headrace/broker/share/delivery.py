@@ -4,7 +4,8 @@ Owns: which share-partitions are hosted, when they come and go, what happens whe
 Must not know: requests (`fetching`, `acknowledging`), transitions (`partition`).
 
 A share-partition is made by the first fetch that wants it, and forgotten when this broker leads
-its partition no more, in another epoch, or when the topic is gone.
+its partition no more, in another epoch, when the topic is gone, or with the group's last session
+here: an empty group may be reset or deleted by its coordinator, of which nobody tells us.
 """
 
 from typing import TYPE_CHECKING
@@ -29,13 +30,23 @@ class ShareDelivery:
         self.metrics = ShareMetrics()
         self.sessions = ShareSessions(int(broker.config["group.share.max.share.sessions"]))
         self._hosted: dict[PartitionKey, dict[str, HostedSharePartition]] = {}
+        self._settings: dict[str, ShareSettings] = {}
         self.waiting: dict[ShareFetch, None] = {}
         """Fetches that were not answered yet, the longest waiting first."""
 
     def settings(self, group_id: str) -> ShareSettings:
-        broker = self._broker
-        overrides = broker.image.configs.get((RESOURCE_GROUP, group_id), {})
-        return ShareSettings.of_group(broker.config, overrides)
+        settings = self._settings.get(group_id)
+        if settings is None:
+            broker = self._broker
+            overrides = broker.image.configs.get((RESOURCE_GROUP, group_id), {})
+            settings = ShareSettings.of_group(broker.config, overrides)
+            if self.sessions.has_group(group_id):  # as many as there are groups here
+                self._settings[group_id] = settings
+        return settings
+
+    def on_configs_changed(self) -> None:
+        """The broker's or a group's."""
+        self._settings.clear()
 
     # -- share-partitions --------------------------------------------------------------------
 
@@ -54,6 +65,7 @@ class ShareDelivery:
     def find_or_load(self, group_id: str, partition: Partition) -> HostedSharePartition:
         hosted = self.find(group_id, partition)
         if hosted is not None:
+            hosted.closes_when_kept = False
             return hosted
         broker = self._broker
         hosted = HostedSharePartition(
@@ -97,10 +109,15 @@ class ShareDelivery:
         """What the member holds may be had by others."""
         self.sessions.remove(key)
         group_id, member_id = key
+        is_last = not self.sessions.has_group(group_id)
+        if is_last:
+            self._settings.pop(group_id, None)
         for groups in list(self._hosted.values()):
             hosted = groups.get(group_id)
             if hosted is not None:
                 hosted.release_member(member_id)
+                if is_last:
+                    hosted.close_when_kept()
 
     def on_member_left(self, group_id: str, member_id: str) -> None:
         """Its group's coordinator says so: it left, or was silent for too long."""

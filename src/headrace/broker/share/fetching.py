@@ -243,7 +243,11 @@ class ShareFetch:
             read = self._read(partition, offset, is_committed, total)
             if read is None:
                 return None
-            acquired = state.acquire(asked, offset, read.batches())
+            try:
+                acquired = state.acquire(asked, offset, read.batches())
+            except StorageError as failure:
+                partition.fail(failure)  # what was acquired goes with the partition
+                return None
             if acquired:
                 region = read.holding(acquired)
                 partition.sent_bytes += region.length

@@ -75,6 +75,8 @@ class HostedSharePartition:
         self.state: SharePartition | None = None
         """None while it is loading."""
         self.is_closed = False
+        self.closes_when_kept = False
+        """Nobody here needs it any more, but for what is yet to be written."""
         self.error = ErrorCode.NONE
         """Why it was closed, as a fetch is told; NONE if a later fetch may have more luck."""
         self._changes: dict[Change, Promise[ErrorCode]] = {}
@@ -177,6 +179,15 @@ class HostedSharePartition:
         for promise in changes.values():
             promise.resolve(error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._wake()
+
+    def close_when_kept(self) -> None:
+        """At once, or after the write that is under way."""
+        self.closes_when_kept = True
+        self._maybe_close()
+
+    def _maybe_close(self) -> None:
+        if self.closes_when_kept and (self.state is None or not self.state.is_writing):
+            self.close(ErrorCode.NONE)
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -281,6 +292,7 @@ class HostedSharePartition:
         self._metrics.count(state.on_written())
         self._write()
         self._resolve(changes, ErrorCode.NONE)
+        self._maybe_close()
         self._wake()
 
     def _on_write_failed(
@@ -291,6 +303,9 @@ class HostedSharePartition:
         self._resolve(changes, acknowledge_error(error))
         if error in _FENCED or error in _TOLD:
             self.close(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _FENCED else error)
+            return
+        self._maybe_close()
+        if self.is_closed:
             return
         self._watch_locks()
         if self._retry_timer is None:

@@ -11,6 +11,7 @@ Invariants: a member of a group has one session at most; there are never more th
 a session ends with its connection.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from headrace.wire.kafka.errors import ErrorCode
@@ -55,6 +56,7 @@ class ShareSessions:
         self.sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[int, set[SessionKey]] = {}
+        self._group_sizes: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -69,6 +71,7 @@ class ShareSessions:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session = self._sessions[key] = ShareSession(key, connection_id)
         self._by_connection.setdefault(connection_id, set()).add(key)
+        self._group_sizes[key[0]] += 1
         return session
 
     def next(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
@@ -86,6 +89,9 @@ class ShareSessions:
     def remove(self, key: SessionKey) -> ShareSession | None:
         session = self._sessions.pop(key, None)
         if session is not None:
+            self._group_sizes[key[0]] -= 1
+            if not self._group_sizes[key[0]]:
+                del self._group_sizes[key[0]]
             keys = self._by_connection[session.connection_id]
             keys.discard(key)
             if not keys:
@@ -95,5 +101,6 @@ class ShareSessions:
     def of_connection(self, connection_id: int) -> list[SessionKey]:
         return sorted(self._by_connection.get(connection_id, ()))
 
-    def of_group(self, group_id: str) -> list[SessionKey]:
-        return sorted(key for key in self._sessions if key[0] == group_id)
+    def has_group(self, group_id: str) -> bool:
+        """Whether a member of the group has a session here."""
+        return group_id in self._group_sizes

@@ -19,6 +19,12 @@ from tests.unit.broker.transactor import FLAGS, Transactor, find_coordinators
 
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import share_fetch
+from headrace.wire.kafka.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 
 FINAL = -1
 
@@ -469,6 +475,58 @@ def test_state_that_was_reset_meanwhile_is_read_again() -> None:
     assert member.take() == [(2, 3, 1)]
 
 
+def test_with_the_last_session_of_a_group_its_state_is_read_again() -> None:
+    """An empty group may be reset by its coordinator: what is known here may be stale."""
+    stage = Stage()
+    stage.produce(4)
+    member, other = stage.member("a"), stage.member("b")
+    assert member.take(max_records=1) == [(0, 3, 1)]
+    assert other.take() == []
+    member.disconnect()
+    assert stage.hosted().state is not None
+    assert stage.kept.records == dict.fromkeys(range(4), (0, 1))
+    other.disconnect()
+    assert stage.shares.all() == []
+    stage.kept.state_epoch += 1
+    stage.kept.start_offset = 2
+    stage.kept.records = {}
+    assert stage.member("c").take() == [(2, 3, 1)]
+
+
+def test_what_the_last_member_gives_back_is_kept_before_all_is_forgotten() -> None:
+    stage = Stage()
+    stage.produce(2)
+    member = stage.member("a")
+    assert member.take() == [(0, 1, 1)]
+    stage.kept.is_held = True
+    member.disconnect()
+    assert stage.hosted().closes_when_kept
+    stage.kept.let_go()
+    assert stage.shares.all() == []
+    assert stage.kept.records == {0: (0, 1), 1: (0, 1)}
+
+
+def test_a_group_that_comes_back_meanwhile_is_not_forgotten() -> None:
+    stage = Stage()
+    stage.produce(2)
+    member = stage.member("a")
+    assert member.take() == [(0, 1, 1)]
+    stage.kept.is_held = True
+    member.disconnect()
+    assert stage.member("b").take() == [(0, 1, 2)]
+    stage.kept.let_go()
+    assert stage.hosted().state is not None
+
+
+def test_a_change_of_configuration_is_obeyed_at_once() -> None:
+    stage = Stage()
+    stage.produce(1)
+    member = stage.member("m")
+    assert member.fetch_whole().acquisition_lock_timeout_ms == 30_000
+    stage.configure({"share.record.lock.duration.ms": "20000"})
+    assert member.fetch_whole().acquisition_lock_timeout_ms == 20_000
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -560,6 +618,18 @@ def test_lost_leadership_answers_who_waits() -> None:
     assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert row.current_leader.leader_id == stage.broker.broker.node_id
     assert answer.node_endpoints[0].port > 0
+
+
+def test_a_member_over_its_quota_is_told_and_muted() -> None:
+    stage = Stage()
+    parts = [EntityData(entity_type="client-id", entity_name="simulated")]
+    ops = [OpData(key="consumer_byte_rate", value=10.0, remove=False)]
+    request = AlterClientQuotasRequest(entries=[EntryData(entity=parts, ops=ops)])
+    stage.client.ask(request, 1)
+    stage.produce(50, 50)
+    member = stage.member("m")
+    assert member.fetch_whole(max_records=50).throttle_time_ms > 0
+    assert stage.broker.broker.quotas.throttled_count == 1
 
 
 def test_a_stopping_broker_answers_who_waits() -> None:

@@ -263,6 +263,7 @@ class Stage:
                     resource_type=RESOURCE_GROUP, resource_name=GROUP, name=name, value=value
                 )
             )
+        self.shares.on_configs_changed()
 
     @property
     def shares(self) -> ShareDelivery:

@@ -52,8 +52,13 @@ def test_a_connection_may_have_sessions_of_several_members() -> None:
         opened(sessions, ("g", member), connection=1)
     opened(sessions, ("h", "c"), connection=2)
     assert sessions.of_connection(1) == [("g", "a"), ("g", "b")]
-    assert sessions.of_group("h") == [("h", "c")]
     assert len(sessions) == 3
+    sessions.remove(("g", "a"))
+    assert sessions.has_group("g")
+    sessions.remove(("g", "b"))
+    assert not sessions.has_group("g")
+    assert sessions.has_group("h")
+    assert sessions.of_connection(1) == []
 
 
 def test_partitions_come_and_go_and_take_turns() -> None:
