@@ -120,16 +120,8 @@ class ClusterPersister:
         return answer
 
     def _once(self, kind: Kind[W, R], wanted: W, local: Callable[[W], Promise[R]]) -> Promise[R]:
-        if SHARE_STATE_TOPIC not in self._image_source().topics_by_name:
-            created: Promise[R] = Promise()
-            unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-            def on_created(_: Promise[int]) -> None:
-                # Its partitions have leaders once the image tells: the next attempt looks.
-                created.resolve(kind.failed(unavailable, unavailable.message))
-
-            self._coordinator.ensure_topic().then(on_created)
-            return created
+        if not self._has_topic():
+            return self._after_creation(kind, wanted, local)
         node_id = self._node_of(wanted.key)
         if node_id == self._me:
             return local(wanted)
@@ -137,6 +129,25 @@ class ClusterPersister:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return Promise.resolved(kind.failed(error, error.message))
         return self._post(kind, node_id, wanted)
+
+    def _has_topic(self) -> bool:
+        return SHARE_STATE_TOPIC in self._image_source().topics_by_name
+
+    def _after_creation(
+        self, kind: Kind[W, R], wanted: W, local: Callable[[W], Promise[R]]
+    ) -> Promise[R]:
+        answer: Promise[R] = Promise()
+
+        def on_created(_: Promise[int]) -> None:
+            if self._has_topic():
+                self._once(kind, wanted, local).then(lambda told: answer.resolve(told.value()))
+            else:
+                # Created elsewhere, and on its way here: the next attempt looks.
+                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                answer.resolve(kind.failed(error, error.message))
+
+        self._coordinator.ensure_topic().then(on_created)
+        return answer
 
     def _node_of(self, key: SharePartitionKey) -> int:
         topic = self._image_source().topics_by_name[SHARE_STATE_TOPIC]
