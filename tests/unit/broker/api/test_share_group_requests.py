@@ -109,7 +109,8 @@ def test_members_that_are_refused(rig: Rig) -> None:
     _, client = rig
     assert beat(client, member_id="").error_code == ErrorCode.INVALID_REQUEST
     assert beat(client, group_id="").error_code == ErrorCode.INVALID_REQUEST
-    assert beat(client, epoch=7).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert beat(client, epoch=7).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert beat(client, epoch=-1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     beat(client)
     assert beat(client, epoch=7).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     unknown = beat(client, member_id="n", epoch=1)

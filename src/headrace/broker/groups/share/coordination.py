@@ -105,7 +105,11 @@ class ShareGroups:
         except Refused as refused:
             if hosted is not None:
                 self._shards.forget_if_unused(hosted)
-            return Promise.resolved((HeartbeatAnswer(refused.error, refused.message), None))
+            error = refused.error
+            if error is ErrorCode.GROUP_ID_NOT_FOUND and not is_joining:
+                # As in consumer groups: it joins anew, where Kafka's answer makes it give up.
+                error = ErrorCode.UNKNOWN_MEMBER_ID
+            return Promise.resolved((HeartbeatAnswer(error, refused.message), None))
         place = hosted
 
         def on_accepted() -> None:

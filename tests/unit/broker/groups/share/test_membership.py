@@ -120,7 +120,7 @@ def test_epochs(stage: ShareStage) -> None:
         ("", 0, ("t",), "g", ErrorCode.INVALID_REQUEST),
         ("m", 0, ("t",), "", ErrorCode.INVALID_REQUEST),
         ("m", -2, ("t",), "g", ErrorCode.INVALID_REQUEST),
-        ("m", 1, (), "g", ErrorCode.GROUP_ID_NOT_FOUND),
+        ("m", 1, (), "g", ErrorCode.UNKNOWN_MEMBER_ID),
         ("m", -1, (), "g", ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
