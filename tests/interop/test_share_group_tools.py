@@ -224,3 +224,27 @@ def test_our_own_command(
         (3, 5, 2),
     ]
     assert headrace("delete", group) == {"deleted": group}
+
+
+def test_kafka_reads_what_is_kept_of_a_group(
+    target: Target, java: JavaTools, tool: Tool, rig: tuple[str, str, Member]
+) -> None:
+    topic, group, member = rig
+    member.leave()
+    arguments = ("--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--execute")
+    tool("kafka-share-groups", *arguments).check()
+
+    def dump(log: str, decoder: str) -> str:
+        name = group.encode()
+        found = [each for each in target.data.rglob(f"{log}-*/*.log") if name in each.read_bytes()]
+        files = ",".join(map(str, found))
+        return java.run("kafka-dump-log", f"--{decoder}", "--files", files).check().stdout
+
+    states = dump("__share_group_state", "share-group-state-decoder")
+    assert f'"groupId":"{group}"' in states
+    assert '"startOffset":5,"deliveryCompleteCount":0' in states, states
+    kept = dump("__consumer_offsets", "offsets-decoder")
+    ours = [line for line in kept.splitlines() if group in line]
+    assert any('"subscribedTopicNames":["' + topic in line for line in ours), kept
+    assert any('"initializedTopics":[{' in line for line in ours), kept
+    assert any('"assignmentEpoch":' in line for line in ours), kept
