@@ -323,12 +323,16 @@ class HostedSharePartition:
 
 
 def fetch_error(error: ErrorCode) -> ErrorCode:
-    """What a fetch is told of a failed load; NONE where it had better wait for the next one."""
+    """What a fetch is told of a failed load; NONE where it had better wait for the next one.
+
+    Of a code that it does not expect here Kafka's share consumer dies: few are passed on.
+    """
     if error in _PASSING:
         return ErrorCode.NONE
     if error in _FENCED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return error if error in _TOLD else ErrorCode.UNKNOWN_SERVER_ERROR
+    is_expected = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return error if is_expected else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def acknowledge_error(error: ErrorCode) -> ErrorCode:

@@ -17,6 +17,7 @@ from tests.unit.broker.share.share_client import (
 )
 from tests.unit.broker.transactor import FLAGS, Transactor, find_coordinators
 
+from headrace.base.errors import CorruptionError
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import share_fetch
 from headrace.wire.kafka.messages.alter_client_quotas import (
@@ -25,6 +26,7 @@ from headrace.wire.kafka.messages.alter_client_quotas import (
     EntryData,
     OpData,
 )
+from headrace.wire.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 FINAL = -1
 
@@ -530,7 +532,8 @@ def test_a_change_of_configuration_is_obeyed_at_once() -> None:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND),
+        (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
@@ -618,6 +621,43 @@ def test_lost_leadership_answers_who_waits() -> None:
     assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert row.current_leader.leader_id == stage.broker.broker.node_id
     assert answer.node_endpoints[0].port > 0
+
+
+def test_a_deleted_topic_is_forgotten_and_told_to_who_waits() -> None:
+    stage = Stage()
+    member = stage.member("m")
+    member.begin(max_wait_ms=60_000)
+    assert len(stage.shares.all()) == 1
+    topic = DeleteTopicState(name=TOPIC)
+    stage.client.ask(DeleteTopicsRequest(topics=[topic], timeout_ms=1000), 6)
+    stage.broker.settle()
+    (answer,) = member.answers(share_fetch.ShareFetchRequest, 2)
+    (row,) = answer.responses[0].partitions
+    assert row.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert stage.shares.all() == []
+
+
+def test_a_damaged_log_costs_its_partition_and_no_other() -> None:
+    stage = Stage(partitions=2)
+    for index in range(2):
+        stage.produce(3, index=index)
+    damaged = stage.broker.broker.partitions.find(TOPIC, 0)
+    assert damaged is not None
+    damaged.fail(CorruptionError("/data", 0, "planted"))
+    answer = stage.member("m").fetch_whole()
+    rows = {row.partition_index: row for row in answer.responses[0].partitions}
+    assert rows[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert acquired(rows[1]) == [(0, 2, 1)]
+
+
+def test_what_was_never_handed_out_here_cant_be_acknowledged() -> None:
+    stage = Stage()
+    stage.produce(1)
+    member = stage.member("m")
+    member.fetch_whole(max_records=0)
+    stage.hosted().close(ErrorCode.NONE)
+    assert member.acknowledge(accept(0, 0)) == (0, ErrorCode.INVALID_RECORD_STATE)
+    assert member.acknowledge(accept(0, 0), index=5) == (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def test_a_member_over_its_quota_is_told_and_muted() -> None:
