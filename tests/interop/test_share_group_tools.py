@@ -188,6 +188,7 @@ def test_configs_of_a_share_group(tool: Tool, unique: Unique) -> None:
     shown = tool("kafka-configs", "--describe", *entity).check().stdout
     for each in wanted:
         assert f"  {each} sensitive=false" in shown
+    assert "DEFAULT_CONFIG:share.auto.offset.reset=latest" in shown
     for bad in ("share.auto.offset.reset=soon", "share.record.lock.duration.ms=5"):
         refused = tool("kafka-configs", "--alter", *entity, "--add-config", bad)
         assert refused.status != 0
