@@ -118,19 +118,24 @@ class ShareMembership(RuleBasedStateMachine):
             assert member.assigned <= ready
             assert member.member_epoch <= group.group_epoch
 
+    def everybody_beats(self, group: ShareGroup) -> None:
+        for member_id in list(group.members):
+            answer = self.stage.ask(member_id, group.members[member_id].member_epoch)
+            self.stage.pass_ms(1)
+            assert answer.value().error is ErrorCode.NONE
+
     def teardown(self) -> None:
-        """In the end everybody speaks twice, and everything is read."""
+        """In the end everybody speaks, everything is read, and nothing is left to be written."""
         self.stage.persister.release()
         self.stage.pass_ms(31_000)
         group = self.group
         if group is None or not group.members:
             return
         for _ in range(3):
-            for member_id in list(group.members):
-                epoch = group.members[member_id].member_epoch
-                answer = self.stage.ask(member_id, epoch)
-                self.stage.pass_ms(1)
-                assert answer.value().error is ErrorCode.NONE
+            self.everybody_beats(group)
+        at_rest = self.stage.log.record_count, self.stage.states.log.kept_count
+        self.everybody_beats(group)
+        assert (self.stage.log.record_count, self.stage.states.log.kept_count) == at_rest
         names = group.subscribed_topics()
         wanted = {
             (topic.topic_id, index)
