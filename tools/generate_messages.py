@@ -54,6 +54,7 @@ RECORD_MODULES = (
     ("kafka-metadata", "common/metadata/", "metadata_records"),
     ("kafka-group-coordinator", "common/message/", "coordinator_records"),
     ("kafka-transaction-coordinator", "common/message/", "transaction_records"),
+    ("kafka-share-coordinator", "common/message/", "share_records"),
     ("kafka-raft", "common/message/", "quorum_state_data"),
 )
 

@@ -24,6 +24,7 @@ from headrace.broker.directory_assignments import DirectoryAssignments
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
 from headrace.broker.groups.coordinator import GroupCoordinator
+from headrace.broker.groups.share.lag import ClusterEndOffsets
 from headrace.broker.metrics import BrokerMetrics
 from headrace.broker.offsets_log import PartitionOffsetsLog
 from headrace.broker.partition import Partition
@@ -33,6 +34,11 @@ from headrace.broker.quotas import ClientQuotas
 from headrace.broker.replica_selector import RACK_AWARE
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
+from headrace.broker.share.delivery import ShareDelivery
+from headrace.broker.share.persister import Persister
+from headrace.broker.share.state.coordinator import ShareCoordinator, ShareCoordinatorSettings
+from headrace.broker.share.state.routing import ClusterPersister
+from headrace.broker.share.state.store import PartitionShareStateLog
 from headrace.broker.telemetry import ClientTelemetry
 from headrace.broker.transactions.coordinator import TransactionCoordinator
 from headrace.broker.transactions.peers import ClusterPeers, ClusterVerifier
@@ -43,6 +49,7 @@ from headrace.cluster.features import TRANSACTION_VERSION
 from headrace.cluster.image import (
     OFFSETS_TOPIC,
     RESOURCE_CLIENT_METRICS,
+    SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     ClusterImage,
 )
@@ -162,9 +169,27 @@ class Broker:
             ClusterPeers(self, peers),
             lambda: self.image.features.get(TRANSACTION_VERSION, 0),
         )
+        self.share_coordinator = ShareCoordinator(
+            ShareCoordinatorSettings.from_config(config),
+            PartitionShareStateLog(self),
+            clock,
+            timers,
+            lambda: self.image,
+        )
+        self._cluster_persister = ClusterPersister(
+            node_id, self.share_coordinator, peers, clock, timers, lambda: self.image
+        )
+        self.share_persister: Persister = self._cluster_persister
+        self.groups.share.states.persister = self.share_persister
+        self.groups.share.offsets.ends = ClusterEndOffsets(
+            node_id, partitions.find, peers, lambda: self.image
+        )
+        self.shares = ShareDelivery(self)
+        self.groups.share.on_left = self.shares.on_member_left
         self._coordinators: dict[str, Coordinator] = {
             OFFSETS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
+            SHARE_STATE_TOPIC: self.share_coordinator,
         }
         self.telemetry = ClientTelemetry(int(config["telemetry.max.bytes"]))
         self.quotas = ClientQuotas(config)
@@ -179,6 +204,7 @@ class Broker:
         self.fetch_bytes_max = int(self.config["fetch.max.bytes"])
         self.selects_by_rack = self.config["replica.selector.class"] == RACK_AWARE
         self.transactions.configure(self.config)
+        self.shares.on_configs_changed()
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Where clients of that listener reach this broker."""
@@ -219,11 +245,16 @@ class Broker:
         if changed:
             self.groups.on_topics_changed(changed)
         if gone:
-            self.groups.on_topics_deleted(sorted(gone))
+            topic_ids = {each.topic_id for each in records if isinstance(each, RemoveTopicRecord)}
+            self.groups.on_topics_deleted(sorted(gone), topic_ids)
             self.transactions.on_topics_deleted()
+            self.shares.on_topics_deleted()
+            self.share_coordinator.on_topics_deleted(topic_ids)
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
+        if any(isinstance(record, ConfigRecord) for record in records):
+            self.shares.on_configs_changed()
         if any(isinstance(record, ClientQuotaRecord) for record in records):
             self.quotas.set(self.image.quotas)
         if any(_is_of_client_metrics(record) for record in records):
@@ -244,6 +275,7 @@ class Broker:
 
     def _on_role(self, partition: Partition, leads: bool) -> None:
         """Coordinators move with the partitions that hold their state."""
+        self.shares.on_role(partition)
         if not self.is_serving or not partition.is_internal:
             return
         coordinator = self._coordinators.get(partition.topic)
@@ -257,6 +289,7 @@ class Broker:
         self._topics_before = set(self.image.topics_by_id)
         self.image = image
         self.quotas.set(image.quotas)
+        self.shares.on_configs_changed()
 
     def when_image(
         self, is_reached: Callable[[ClusterImage], bool], timeout_ms: int
@@ -314,7 +347,10 @@ class Broker:
         self.directory_assignments.close()
         for fetch in list(self.waiting_fetches):
             fetch.complete_now()
+        self.shares.shutdown()
         self.transactions.shutdown()
+        self._cluster_persister.close()
+        self.share_coordinator.shutdown()
         self.groups.shutdown()
 
 

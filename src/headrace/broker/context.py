@@ -17,3 +17,5 @@ class RequestContext:
     software_name: str = ""
     """As the client said with ApiVersions."""
     software_version: str = ""
+    connection_id: int = 0
+    """No two connections of a process have the same; 0 where there is none."""

@@ -93,6 +93,11 @@ class InternalLog:
         """How much is read at once while a partition is loaded."""
         return READ_BYTES
 
+    @property
+    def timeout_ms(self) -> int:
+        """How long an append may wait for the other replicas."""
+        return int(self._broker.config["offsets.commit.timeout.ms"])
+
     def partition_count(self) -> int:
         topic = self._broker.image.topics_by_name.get(self.topic)
         return self.plan().partition_count if topic is None else len(topic.partitions)
@@ -126,8 +131,7 @@ class InternalLog:
             producer_epoch=producer_epoch,
             is_transactional=producer_id != NO_PRODUCER,
         )
-        timeout_ms = int(self._broker.config["offsets.commit.timeout.ms"])
-        return target.append(batch, now_ms, timeout_ms).map(int)
+        return target.append(batch, now_ms, self.timeout_ms).map(int)
 
     def read(self, partition: int) -> Iterator[LogEntry]:
         """Everything, oldest first. StorageError where the disk or the bytes are not to be

@@ -14,6 +14,7 @@ of one read are staged one by one and committed together before any of them is a
 """
 
 import struct
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from headrace.base.answers import OrderedAnswers, Slot
@@ -45,10 +46,13 @@ _ACKS = (-1, 0, 1)
 _SHAPES_MAX = 64
 """A producer's partitions whose requests are recognised; more are parsed each time."""
 
+_connection_ids = count(1)
+
 
 class KafkaSession(OrderedAnswers):
     __slots__ = (
         "_broker",
+        "_connection_id",
         "_fetches",
         "_is_limited",
         "_limited_since_ms",
@@ -64,6 +68,7 @@ class KafkaSession(OrderedAnswers):
     def __init__(self, broker: "Broker", transport: Transport, listener_name: str) -> None:
         super().__init__(transport)
         self._broker = broker
+        self._connection_id = next(_connection_ids)
         self._listener_name = listener_name
         self._produces: list[PendingProduce | PendingShaped] = []
         self._shapes: dict[bytes, ProduceShape] = {}
@@ -256,6 +261,7 @@ class KafkaSession(OrderedAnswers):
             self._listener_name,
             software_name=self._software[0],
             software_version=self._software[1],
+            connection_id=self._connection_id,
         )
         if header.api_key == _API_VERSIONS:
             self._software = (request.client_software_name, request.client_software_version)
@@ -297,9 +303,13 @@ class KafkaSession(OrderedAnswers):
         for fetch in self._fetches:
             fetch.cancel()
         self._fetches.clear()
+        self._broker.shares.on_disconnected(self._connection_id)
 
 
 def _encoded(message: Any, header: Any) -> list[Part]:
+    if hasattr(message, "encode_parts"):  # it carries regions of files
+        parts: list[Part] = message.encode_parts(header.correlation_id)
+        return parts
     return [encode_response(message, header.api_version, header.correlation_id)]
 
 

@@ -96,6 +96,13 @@ class Throttling:
 
     def of_message(self, message: Any, throttle_ms: int) -> Any:
         """The same for any other answer; a handler may have set a time of its own."""
+        record_bytes = getattr(message, "record_bytes", 0)
+        if record_bytes and self.limits is not None:
+            now_ms = self._broker.clock.monotonic_ms()
+            consumed_ms = self.limits.on_consumed(record_bytes, now_ms)
+            if consumed_ms > 0:
+                self.mute(consumed_ms)
+                throttle_ms = max(throttle_ms, consumed_ms)
         own_ms = getattr(message, "throttle_time_ms", None)
         if own_ms is not None:
             if own_ms > 0:

@@ -15,10 +15,12 @@ from headrace.client.assignment import Assignment
 from headrace.client.cluster import Cluster
 from headrace.client.consumer import TopicPartition, start_positions
 from headrace.client.errors import ClientError
+from headrace.client.group_descriptions import SHARE
 from headrace.client.group_lag import lags
 from headrace.client.offsets import commit, committed
+from headrace.client.share_groups import alter_share_offsets, share_offsets
 
-commands = group("group", "List, describe, reset and delete consumer groups.")
+commands = group("group", "List, describe, reset and delete consumer and share groups.")
 
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 
@@ -34,7 +36,7 @@ def register(app: typer.Typer) -> None:
 @commands.command("list")
 def list_groups(
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="classic or consumer.")
+        str | None, typer.Option("--type", metavar="TYPE", help="classic, consumer or share.")
     ] = None,
     state: Annotated[
         str | None, typer.Option("--state", metavar="STATE", help="stable, empty, …")
@@ -87,7 +89,8 @@ def describe(
 ) -> None:
     """Show a group's members, committed offsets and lag, in records and in time.
 
-    The lag in time is the age of the oldest record that the group has not read.
+    The lag in time is the age of the oldest record that the group has not read. A share group has
+    a start offset instead of committed ones: everything before it is done with.
 
     \b
     Examples:
@@ -97,7 +100,8 @@ def describe(
     """
     with open_cluster(bootstrap_servers, data) as cluster:
         described = group_admin.describe_group(cluster, group_id)
-        partitions = _partitions(cluster, described)
+        is_share = described.type == SHARE
+        partitions = (_share_partitions if is_share else _partitions)(cluster, described)
     lag = sum(each["lag"] for each in partitions if each["lag"] is not None)
     lag_seconds = max(
         (each["lag_seconds"] for each in partitions if each["lag_seconds"] is not None),
@@ -110,7 +114,8 @@ def describe(
     if members:
         _print_members(described)
         return
-    columns = ("topic", "partition", "committed", "end", "lag", "behind", "member", "host")
+    position = "start" if is_share else "committed"
+    columns = ("topic", "partition", position, "end", "lag", "behind", "member", "host")
     rows = [
         [_behind(each["lag_seconds"]) if column == "behind" else each[column] for column in columns]
         for each in partitions
@@ -222,7 +227,9 @@ def reset(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Move a group's committed offsets. Its consumers must be stopped.
+    """Move a group's committed offsets, or where a share group begins.
+
+    Its consumers must be stopped.
 
     \b
     Examples:
@@ -233,7 +240,8 @@ def reset(
     start = parse_start(to, _now_ms())
     with open_cluster(bootstrap_servers, data) as cluster:
         _refuse_active(cluster, group_id)
-        before = committed(cluster, group_id)
+        is_share = _is_share(cluster, group_id)
+        before = _starts(cluster, group_id) if is_share else committed(cluster, group_id)
         targets = _targets(cluster, topic) if topic else sorted(before)
         if not targets:
             raise UsageError(
@@ -241,7 +249,7 @@ def reset(
             )
         after = start_positions(cluster, targets, start.value, is_offset=start.is_offset)
         if not dry_run:
-            commit(cluster, group_id, after)
+            (alter_share_offsets if is_share else commit)(cluster, group_id, after)
     if start.is_offset:
         _note_clamped(after, start.value)
     changes = [
@@ -277,6 +285,18 @@ def delete(
         say(f"group {group_id} deleted")
 
 
+def _is_share(cluster: Cluster, group_id: str) -> bool:
+    listed = group_admin.list_groups(cluster)
+    return any(each.group_id == group_id and each.type.lower() == SHARE for each in listed)
+
+
+def _starts(cluster: Cluster, group_id: str) -> dict[TopicPartition, int]:
+    found = share_offsets(cluster, group_id)
+    return {
+        where: each.start_offset for where, each in found.items() if each.start_offset is not None
+    }
+
+
 def _refuse_active(cluster: Cluster, group_id: str) -> None:
     """A group that does not exist yet is fine: offsets may be set before its first member."""
     if all(each.group_id != group_id for each in group_admin.list_groups(cluster)):
@@ -310,6 +330,38 @@ def _partitions(cluster: Cluster, described: group_admin.GroupDescription) -> li
                 "lag_seconds": found[where].seconds,
                 "member": None if owner is None else owner.member_id,
                 "host": None if owner is None else owner.client_host,
+            }
+        )
+    return rows
+
+
+def _share_partitions(
+    cluster: Cluster, described: group_admin.GroupDescription
+) -> list[dict[str, Any]]:
+    """Many members may read one partition; what is done with behind the start is no lag."""
+    offsets = share_offsets(cluster, described.group_id)
+    readers: dict[TopicPartition, list[group_admin.GroupMemberDescription]] = {}
+    for member in described.members:
+        for topic, indexes in member.assignment.items():
+            for index in indexes:
+                readers.setdefault((topic, index), []).append(member)
+    wanted = sorted({*offsets, *readers})
+    starts = {where: offsets[where].start_offset if where in offsets else None for where in wanted}
+    found = lags(cluster, starts, _now_ms())
+    rows: list[dict[str, Any]] = []
+    for where in wanted:
+        lag = offsets[where].lag if where in offsets else None
+        members = readers.get(where, [])
+        rows.append(
+            {
+                "topic": where[0],
+                "partition": where[1],
+                "start": starts[where],
+                "end": found[where].end,
+                "lag": lag,
+                "lag_seconds": 0.0 if lag == 0 else found[where].seconds,
+                "member": ",".join(each.member_id for each in members) or None,
+                "host": ",".join(sorted({each.client_host for each in members})) or None,
             }
         )
     return rows

@@ -1,18 +1,24 @@
-"""Groups as an administrator sees them: listed, described, deleted; of both kinds.
+"""Groups as an administrator sees them: listed, described, deleted; of all kinds.
 
-Owns: the questions and what a group looks like. A group is asked about with ConsumerGroupDescribe
-first; who does not know it, or knows it as classic, is asked with DescribeGroups.
+Owns: the questions. A group is asked about with ConsumerGroupDescribe first, then with
+ShareGroupDescribe; who does not know it, or knows it as classic, is asked with DescribeGroups.
 Must not know: membership (`group`), how things are shown.
 """
-
-from dataclasses import dataclass
 
 from headrace.client.assignment import PROTOCOL_TYPE, Assignment, decode_assignment
 from headrace.client.cluster import Cluster
 from headrace.client.connection import Connection
 from headrace.client.errors import UnsupportedByServer, raise_for
+from headrace.client.group_descriptions import (
+    CLASSIC,
+    CONSUMER,
+    GroupDescription,
+    GroupListing,
+    GroupMemberDescription,
+)
 from headrace.client.offsets import coordinator_of
 from headrace.client.retry import Deadline
+from headrace.client.share_groups import describe_share_group
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import consumer_group_describe as modern
 from headrace.wire.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -22,46 +28,9 @@ from headrace.wire.kafka.messages.describe_groups import (
 )
 from headrace.wire.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-CLASSIC = "classic"
-CONSUMER = "consumer"
+__all__ = ["GroupDescription", "GroupListing", "GroupMemberDescription"]
+
 _CLASSIC_MEMBER = 0
-
-
-@dataclass(frozen=True, slots=True)
-class GroupListing:
-    group_id: str
-    protocol_type: str
-    state: str
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMemberDescription:
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    assignment: Assignment
-    target: Assignment | None = None
-    """What it should own; None where it is what it does, as in classic groups."""
-    epoch: int | None = None
-    protocol: str = CLASSIC
-    """That it speaks: classic members may be in consumer groups."""
-    subscription: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
-    group_id: str
-    type: str
-    state: str
-    protocol_type: str
-    protocol: str
-    """The assignor: of the leader in classic groups, of the coordinator in consumer groups."""
-    coordinator: str
-    members: tuple[GroupMemberDescription, ...]
-    epoch: int | None = None
-    assignment_epoch: int | None = None
 
 
 def list_groups(cluster: Cluster) -> list[GroupListing]:
@@ -87,7 +56,11 @@ def list_groups(cluster: Cluster) -> list[GroupListing]:
 def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
     def ask(_: Deadline) -> GroupDescription:
         connection = coordinator_of(cluster, group_id)
-        return _consumer_group(connection, group_id) or _classic_group(connection, group_id)
+        return (
+            _consumer_group(connection, group_id)
+            or describe_share_group(connection, group_id)
+            or _classic_group(connection, group_id)
+        )
 
     return cluster.retry(ask)
 

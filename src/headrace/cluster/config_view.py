@@ -117,6 +117,9 @@ def _own_entry(
         value = key.default if synonym is None else from_synonym(synonym, config[synonym])
     for synonym in key.synonyms:
         synonyms += _broker_synonyms(synonym, config)
+    if not key.synonyms and source is WireSource.GROUP:
+        # As Kafka shows it: of a group, even where the broker has no word for it.
+        synonyms.append(Synonym(key.name, _shown(key, key.default), WireSource.DEFAULT))
     return _entry(key, value, tuple(synonyms), read_only=False)
 
 

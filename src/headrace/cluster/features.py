@@ -19,12 +19,14 @@ KRAFT_VERSION = "kraft.version"
 KRAFT_VERSION_LEVEL = KRAFT_VERSION_MAX
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
+SHARE_VERSION = "share.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 SUPPORTED: dict[str, tuple[int, int]] = {
     METADATA_VERSION: (30, 30),
     TRANSACTION_VERSION: (0, 2),
     GROUP_VERSION: (0, 1),
+    SHARE_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
 }
 """Feature name: lowest and highest level that this version serves."""

@@ -33,7 +33,8 @@ RECOVERY_UNCHANGED = -1
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC))
 
 DIRECTORY_UNASSIGNED = bytes(16)
 DIRECTORY_LOST = bytes(15) + b"\x01"

@@ -270,6 +270,7 @@ class AssembledNode:
         self.broker.is_serving = True
         self.broker.groups.start()
         self.broker.transactions.start()
+        self.broker.share_coordinator.start()
         if self.membership is not None:
             # Not before clients are served: nobody waits for it.
             self._seams.timers.call_later(MEMBERSHIP_DELAY_MS, self.membership.start)

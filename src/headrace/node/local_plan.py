@@ -342,6 +342,8 @@ def replication_defaults(brokers: int) -> dict[str, str]:
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
     }
 
 

@@ -112,6 +112,7 @@ class MetricsPage:
             yield from self._partitions(broker)
             yield from self._groups(broker)
             yield from self._transactions(broker)
+            yield from self._shares(broker)
             yield from self._replication(broker)
             yield from self._cleaner(broker)
             yield from self._telemetry(broker)
@@ -267,10 +268,12 @@ class MetricsPage:
     def _groups(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
 
-        groups = GaugeMetricFamily("headrace_groups", "Consumer groups by state.", labels=["state"])
+        groups = GaugeMetricFamily(
+            "headrace_groups", "Groups by type and state.", labels=["type", "state"]
+        )
         counts = broker.groups.counts()
-        for state, count in counts.by_state.items():
-            groups.add_metric([state], count)
+        for (type_, state), count in counts.by_type_and_state.items():
+            groups.add_metric([type_, state], count)
         yield groups
         yield GaugeMetricFamily(
             "headrace_group_members", "Members of all groups.", value=counts.members
@@ -322,6 +325,32 @@ class MetricsPage:
             "headrace_open_transactions",
             "Transactions that hold back read_committed readers, over all partitions.",
             value=sum(len(log.producers.ongoing) for log in broker.partitions.made_logs()),
+        )
+
+    def _shares(self, broker: Broker) -> Iterator[Any]:
+        shares, counted = broker.shares, broker.shares.metrics
+        hosted = shares.all()
+        in_flight = sum(each.state.in_flight_count for each in hosted if each.state is not None)
+        yield from _gauges(
+            (
+                ("share_sessions", "Share sessions.", len(shares.sessions)),
+                ("share_partitions", "Share-partitions led here.", len(hosted)),
+                ("share_in_flight_records", "Records delivered and not settled.", in_flight),
+                ("share_waiting_fetches", "Share fetches that wait.", len(shares.waiting)),
+            )
+        )
+        yield from _counters(
+            (
+                ("share_acquired_records", "Records handed out.", counted.acquired),
+                ("share_accepted_records", "Records acknowledged.", counted.accepted),
+                ("share_released_records", "Records given back.", counted.released),
+                ("share_rejected_records", "Records rejected.", counted.rejected),
+                ("share_renewed_records", "Locks prolonged.", counted.renewed),
+                ("share_archived_records", "Delivered too often, given up.", counted.archived),
+                ("share_lock_timeouts", "Records whose lock ended.", counted.lock_timeouts),
+                ("share_state_writes", "Writes of state asked for.", counted.writes),
+                ("share_state_write_failures", "Those refused.", counted.failed_writes),
+            )
         )
 
     def _replication(self, broker: Broker) -> Iterator[Any]:

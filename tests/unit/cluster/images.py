@@ -21,6 +21,7 @@ LEVELS = {
     "metadata.version": 30,
     "transaction.version": 2,
     "group.version": 1,
+    "share.version": 1,
     "eligible.leader.replicas.version": 1,
 }
 """Of a new cluster."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.broker.dialogue import Client, batch, dialogue
+from tests.unit.broker.share.share_client import Stage, accept, reject, release
 from tests.unit.broker.transactor import Transactor, transactional_broker
 
 from headrace.node.metrics import LoopMetrics, MetricsPage
@@ -161,6 +162,31 @@ def test_transactions_are_counted() -> None:
     assert found["headrace_open_transactions", ()] == 0
 
 
+def test_deliveries_to_share_groups_are_counted() -> None:
+    stage = Stage(group={"share.record.lock.duration.ms": "15000"})
+    stage.produce(10)
+    member = stage.member("m")
+    assert member.take() == [(0, 9, 1)]
+    assert member.acknowledge(accept(0, 3), reject(4, 5), release(6, 6)) == (0, 0)
+    stage.broker.advance(15_000)
+    found = samples(page_of(stage.broker))
+    expected = {
+        "share_acquired_records_total": 10,
+        "share_accepted_records_total": 4,
+        "share_rejected_records_total": 2,
+        "share_released_records_total": 1,
+        "share_lock_timeouts_total": 3,
+        "share_archived_records_total": 0,
+        "share_state_writes_total": 2,
+        "share_state_write_failures_total": 0,
+        "share_in_flight_records": 4,
+        "share_sessions": 1,
+        "share_partitions": 1,
+        "share_waiting_fetches": 0,
+    }
+    assert {name: found[f"headrace_{name}", ()] for name in expected} == expected
+
+
 def test_groups_are_told_with_their_lag() -> None:
     broker, client = dialogue("t", 2)
     now_ms = broker.broker.clock.now_ms()
@@ -174,7 +200,7 @@ def test_groups_are_told_with_their_lag() -> None:
     committed = client.ask(OffsetCommitRequest(group_id="readers", topics=topics), 9)
     assert [part.error_code for part in committed.topics[0].partitions] == [0, 0]
     found = samples(page_of(broker))
-    assert found["headrace_groups", ("empty",)] == 1
+    assert found["headrace_groups", ("empty", "classic")] == 1
     assert found["headrace_group_lag_records", ("readers", "0", "t")] == 2
     assert found["headrace_group_lag_seconds", ("readers", "0", "t")] == pytest.approx(60, abs=1)
     assert found["headrace_group_lag_records", ("readers", "1", "t")] == 0

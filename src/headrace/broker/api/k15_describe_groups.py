@@ -12,6 +12,7 @@ from headrace.broker.context import RequestContext
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.group import Group, GroupState
 from headrace.broker.groups.member import Member
+from headrace.broker.groups.share.group import ShareGroup
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.describe_groups import (
     DescribedGroup,
@@ -43,7 +44,7 @@ def _describe(broker: "Broker", group_id: str, version: int) -> DescribedGroup:
     group = broker.groups.group(group_id)
     if group is ErrorCode.GROUP_ID_NOT_FOUND:
         return _unknown(group_id, version, f"Group {group_id} not found.")
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, ConsumerGroup | ShareGroup):
         return _unknown(group_id, version, f"Group {group_id} is not a classic group.")
     if isinstance(group, ErrorCode):
         return DescribedGroup(group_id=group_id, error_code=int(group))

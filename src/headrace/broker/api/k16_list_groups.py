@@ -7,8 +7,9 @@ them (KIP-848). Filters ignore case; a name nobody knows filters everything out.
 from typing import TYPE_CHECKING
 
 from headrace.broker.context import RequestContext
-from headrace.broker.groups.consumer.group import ConsumerGroup
+from headrace.broker.groups.coordinator import CONSUMER, SHARE, type_of
 from headrace.broker.groups.group import Group
+from headrace.broker.groups.shards import AnyGroup
 from headrace.broker.groups.subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.list_groups import (
@@ -20,8 +21,7 @@ from headrace.wire.kafka.messages.list_groups import (
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
 
-CLASSIC = "classic"
-CONSUMER = "consumer"
+_PROTOCOL_TYPES = {CONSUMER: CONSUMER_PROTOCOL_TYPE, SHARE: "share"}
 
 
 def handle(
@@ -44,11 +44,12 @@ def handle(
     )
 
 
-def _listed(group: Group | ConsumerGroup) -> ListedGroup:
-    if isinstance(group, ConsumerGroup):
-        protocol_type, group_type = CONSUMER_PROTOCOL_TYPE, CONSUMER
+def _listed(group: AnyGroup) -> ListedGroup:
+    group_type = type_of(group)
+    if isinstance(group, Group):
+        protocol_type = group.protocol_type or ""
     else:
-        protocol_type, group_type = group.protocol_type or "", CLASSIC
+        protocol_type = _PROTOCOL_TYPES[group_type]
     return ListedGroup(
         group_id=group.group_id,
         protocol_type=protocol_type,

@@ -1,7 +1,7 @@
 """DeleteGroups (key 42), versions 0–2.
 
-1 throttle time · 2 flexible. A group is deleted with its offsets, once the log has kept that;
-one with members is NON_EMPTY_GROUP.
+1 throttle time · 2 flexible. A group is deleted with its offsets, a share group with the states of
+its partitions, once the log has kept that; one with members is NON_EMPTY_GROUP.
 """
 
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ def handle(
     if not results:
         return DeleteGroupsResponse()
     for result in results:
-        broker.groups.commits.delete_group(result.group_id).then(
+        broker.groups.delete_group(result.group_id).then(
             lambda deleted, result=result: on_deleted(result, deleted)  # type: ignore[misc]
         )
     return response

@@ -68,8 +68,20 @@ APIS: tuple[Api, ...] = (
     Api(72, "PushTelemetry", 0, 0),
     Api(74, "ListConfigResources", 0, 1),
     Api(75, "DescribeTopicPartitions", 0, 0),
+    Api(76, "ShareGroupHeartbeat", 1, 1),
+    Api(77, "ShareGroupDescribe", 1, 1),
+    Api(78, "ShareFetch", 1, 2),
+    Api(79, "ShareAcknowledge", 1, 2),
     Api(80, "AddRaftVoter", 0, 1),
     Api(81, "RemoveRaftVoter", 0, 0),
+    Api(83, "InitializeShareGroupState", 0, 0),
+    Api(84, "ReadShareGroupState", 0, 0),
+    Api(85, "WriteShareGroupState", 0, 1),
+    Api(86, "DeleteShareGroupState", 0, 0),
+    Api(87, "ReadShareGroupStateSummary", 0, 1),
+    Api(90, "DescribeShareGroupOffsets", 0, 1),
+    Api(91, "AlterShareGroupOffsets", 0, 0),
+    Api(92, "DeleteShareGroupOffsets", 0, 0),
 )
 
 BY_KEY: dict[int, Api] = {api.key: api for api in APIS}

@@ -28,6 +28,7 @@ from headrace.broker.groups.offsets import (
     expiry_of,
 )
 from headrace.broker.groups.shards import HostedGroup, Shard, Shards
+from headrace.broker.groups.share.group import ShareGroup
 from headrace.broker.groups.store import (
     commit_error,
     group_error,
@@ -108,6 +109,8 @@ class Commits:
                 knows_epochs=committer.knows_epochs,
             )
             return dict.fromkeys(offsets, errors) if isinstance(errors, ErrorCode) else errors
+        if isinstance(group, ShareGroup):
+            return dict.fromkeys(offsets, ErrorCode.GROUP_ID_NOT_FOUND)
         error = session.commit_error(
             group,
             committer.member_id,
@@ -215,6 +218,8 @@ class Commits:
         hosted = self._shards.find(group_id)
         if isinstance(hosted, ErrorCode):
             return hosted
+        if isinstance(hosted.group, ShareGroup):
+            return ErrorCode.GROUP_ID_NOT_FOUND
         if isinstance(hosted.group, ConsumerGroup):
             error = fetch_error(hosted.group, member_id, member_epoch)
             if error is not ErrorCode.NONE:
@@ -250,6 +255,8 @@ class Commits:
             return Promise.resolved(hosted)
         if hosted.group.is_dead:
             return Promise.resolved(ErrorCode.GROUP_ID_NOT_FOUND)
+        if isinstance(hosted.group, ShareGroup):
+            return Promise.resolved(ErrorCode.GROUP_ID_NOT_FOUND)  # it has no offsets here
         if not _is_empty(hosted.group):
             return Promise.resolved(ErrorCode.NON_EMPTY_GROUP)
         return self._bury(hosted)
@@ -264,6 +271,8 @@ class Commits:
         deletions: list[Promise[int]] = []
         for hosted in self._shards.hosted():
             group, table = hosted.group, hosted.offsets
+            if isinstance(group, ShareGroup):
+                continue  # it lives until somebody deletes it
             expiry = expiry_of(group, retention_ms)
             if expiry is None or group.is_dead:
                 continue
@@ -324,6 +333,7 @@ class Commits:
 
     def _bury(self, hosted: HostedGroup) -> Promise[ErrorCode]:
         group, table = hosted.group, hosted.offsets
+        assert not isinstance(group, ShareGroup)
         changes: dict[TopicPartition, CommittedOffset | None] = dict.fromkeys(table.keys())
         records = [offset_record(group.group_id, *key, None) for key in changes]
         revive = _begin_deletion(group, self._shards)
@@ -428,7 +438,7 @@ def _without(
 
 def _offset_delete_error(hosted: HostedGroup) -> ErrorCode:
     group = hosted.group
-    if group.is_dead:
+    if group.is_dead or isinstance(group, ShareGroup):
         return ErrorCode.GROUP_ID_NOT_FOUND
     if isinstance(group, ConsumerGroup):
         return ErrorCode.NONE
@@ -440,6 +450,7 @@ def _offset_delete_error(hosted: HostedGroup) -> ErrorCode:
 
 def _is_subscribed(hosted: HostedGroup, topic: str) -> bool:
     group = hosted.group
+    assert not isinstance(group, ShareGroup)
     if isinstance(group, ConsumerGroup):
         return group.is_subscribed_to(topic)
     if group.subscribed_topics is None:

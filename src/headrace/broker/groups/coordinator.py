@@ -5,11 +5,11 @@ are being loaded, or live elsewhere. Must not know: versions, the wire.
 Spec: Kafka's GroupCoordinatorService.
 
 Offsets are `commits`; members of classic groups are `joining` and `session`, those of consumer
-groups are `consumer`; this is the door to all.
+groups are `consumer`, those of share groups `share`; this is the door to all.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from headrace.base.clock import Clock, Timer, Timers
@@ -30,16 +30,21 @@ from headrace.broker.groups.member import (
     SyncQuestion,
 )
 from headrace.broker.groups.settings import Config, GroupSettings
-from headrace.broker.groups.shards import Shards
+from headrace.broker.groups.shards import AnyGroup, Shards
+from headrace.broker.groups.share.coordination import ShareGroups
+from headrace.broker.groups.share.group import ShareGroup
 from headrace.broker.groups.store import OffsetsLog
 from headrace.broker.partition import Partition
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
     by_state: dict[str, int]
+    by_type_and_state: dict[tuple[str, str], int]
     members: int
     offsets: int
 
@@ -73,6 +78,7 @@ class GroupCoordinator:
         self._shards = Shards(self.settings, offsets_log, clock, timers, random)
         self.commits = Commits(self._shards, image_source)
         self.consumer = ConsumerGroups(self._shards, image_source)
+        self.share = ShareGroups(self._shards, image_source, timers.call_later)
         self._retention_timer: Timer | None = None
 
     # Life
@@ -145,6 +151,8 @@ class GroupCoordinator:
             error = self.consumer.make_classic(hosted)
             if error is not ErrorCode.NONE:
                 return _refuse_join(question, error)
+        if isinstance(hosted.group, ShareGroup):
+            return _refuse_join(question, ErrorCode.UNKNOWN_MEMBER_ID)
         assert isinstance(hosted.group, Group)
         answer = joining.join(hosted.group, question, self._shards.now())
         self._shards.arm(hosted)
@@ -160,6 +168,8 @@ class GroupCoordinator:
             return Promise.resolved(SyncAnswer(_unknown_member(hosted)))
         if isinstance(hosted.group, ConsumerGroup):
             return self.consumer.sync(hosted, question)
+        if isinstance(hosted.group, ShareGroup):
+            return Promise.resolved(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         answer = session.sync(hosted.group, question, self._shards.now())
         self._shards.arm(hosted)
         return answer
@@ -177,6 +187,8 @@ class GroupCoordinator:
             return self.consumer.classic_heartbeat(
                 hosted, member_id, group_instance_id, generation_id
             )
+        if isinstance(hosted.group, ShareGroup):
+            return ErrorCode.UNKNOWN_MEMBER_ID
         error = session.heartbeat(
             hosted.group, member_id, group_instance_id, generation_id, self._shards.now()
         )
@@ -194,19 +206,31 @@ class GroupCoordinator:
             return hosted
         if isinstance(hosted.group, ConsumerGroup):
             return self.consumer.classic_leave(hosted, identities)
+        if isinstance(hosted.group, ShareGroup):
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
         outcomes = session.leave(hosted.group, identities, self._shards.now())
         self._shards.arm(hosted)
         self._shards.forget_if_unused(hosted)
         return outcomes
 
+    # Deleting
+
+    def delete_group(self, group_id: str) -> Promise[ErrorCode]:
+        hosted = self._shards.find(group_id)
+        if not isinstance(hosted, ErrorCode) and isinstance(hosted.group, ShareGroup):
+            if hosted.group.is_dead:
+                return Promise.resolved(ErrorCode.GROUP_ID_NOT_FOUND)
+            return self.share.offsets.delete_group(hosted, hosted.group)
+        return self.commits.delete_group(group_id)
+
     # Looking
 
-    def group(self, group_id: str) -> Group | ConsumerGroup | ErrorCode:
+    def group(self, group_id: str) -> AnyGroup | ErrorCode:
         """A group to be read, or why there is none to see."""
         hosted = self._shards.find(group_id)
         return hosted if isinstance(hosted, ErrorCode) else hosted.group
 
-    def groups(self) -> list[Group | ConsumerGroup] | ErrorCode:
+    def groups(self) -> list[AnyGroup] | ErrorCode:
         """All groups of the partitions that this broker leads."""
         if self._shards.is_closed:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -218,12 +242,15 @@ class GroupCoordinator:
     def counts(self) -> GroupCounts:
         """For metrics."""
         by_state: Counter[str] = Counter()
+        by_type_and_state: Counter[tuple[str, str]] = Counter()
         members = offsets = 0
         for hosted in self._shards.hosted():
-            by_state[hosted.group.state.name.lower()] += 1
+            state = hosted.group.state.name.lower()
+            by_state[state] += 1
+            by_type_and_state[type_of(hosted.group), state] += 1
             members += len(hosted.group.members)
             offsets += len(hosted.offsets)
-        return GroupCounts(dict(by_state), members, offsets)
+        return GroupCounts(dict(by_state), dict(by_type_and_state), members, offsets)
 
     def lags(self, partition_of: FindPartition, now_ms: int, limit: int) -> list[GroupLag]:
         """How far groups are behind in partitions whose log is here; for metrics."""
@@ -244,12 +271,24 @@ class GroupCoordinator:
 
     def on_topics_changed(self, names: Iterable[str]) -> None:
         """Topics came, went or have more partitions: consumer groups that read them look again."""
-        self.consumer.on_topics_changed(names)
+        changed = list(names)
+        self.consumer.on_topics_changed(changed)
+        self.share.on_topics_changed(changed)
 
-    def on_topics_deleted(self, names: Iterable[str]) -> Promise[int]:
+    def on_topics_deleted(
+        self, names: Iterable[str], topic_ids: Collection[bytes] = ()
+    ) -> Promise[int]:
         """Forget offsets of topics that are gone; a promise of how many."""
         self._shards.unload_lost()
+        self.share.on_topics_deleted(topic_ids)
         return self.commits.on_topics_deleted(names)
+
+
+def type_of(group: AnyGroup) -> str:
+    """As ListGroups tells it."""
+    if isinstance(group, ShareGroup):
+        return SHARE
+    return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
 
 
 def _refuse_join(question: JoinQuestion, error: ErrorCode) -> Promise[JoinAnswer]:

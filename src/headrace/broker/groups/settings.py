@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from headrace.base.group_config import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from headrace.base.group_config import (
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
+)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait for its first generation, as in Kafka (not configurable)."""
@@ -20,6 +25,7 @@ class Config(Protocol):
 _ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    "org.apache.kafka.coordinator.group.assignor.SimpleAssignor": "simple",
 }
 
 
@@ -69,6 +75,39 @@ class ConsumerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareSettings:
+    """Of share groups (KIP-932), as members see them; the first two may differ between groups."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    group_size_max: int = 200
+    initialize_retry_interval_ms: int = 30_000
+    assignor: str = "simple"
+
+    @classmethod
+    def from_config(cls, config: Config) -> "ShareSettings":
+        return cls(
+            session_timeout_ms=int(config["group.share.session.timeout.ms"]),
+            heartbeat_interval_ms=int(config["group.share.heartbeat.interval.ms"]),
+            group_size_max=int(config["group.share.max.size"]),
+            initialize_retry_interval_ms=int(config["group.share.initialize.retry.interval.ms"]),
+            assignor=_ASSIGNOR_CLASSES.get(named := str(config["group.share.assignors"][0]), named),
+        )
+
+    def of_group(self, overrides: Mapping[str, str]) -> "ShareSettings":
+        """With what was set for one group."""
+        if not overrides:
+            return self
+        return replace(
+            self,
+            session_timeout_ms=int(overrides.get(SHARE_SESSION_TIMEOUT, self.session_timeout_ms)),
+            heartbeat_interval_ms=int(
+                overrides.get(SHARE_HEARTBEAT_INTERVAL, self.heartbeat_interval_ms)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSettings:
     session_timeout_ms_min: int = 6_000
     session_timeout_ms_max: int = 1_800_000
@@ -78,6 +117,7 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_interval_ms: int = 600_000
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
+    share: ShareSettings = field(default_factory=ShareSettings)
 
     @classmethod
     def from_config(cls, config: Config) -> "GroupSettings":
@@ -90,4 +130,5 @@ class GroupSettings:
             offsets_retention_ms=int(config["offsets.retention.minutes"]) * 60_000,
             offsets_retention_check_interval_ms=int(config["offsets.retention.check.interval.ms"]),
             consumer=ConsumerSettings.from_config(config),
+            share=ShareSettings.from_config(config),
         )

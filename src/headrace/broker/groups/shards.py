@@ -21,11 +21,13 @@ from headrace.broker.groups.group import Group, Saved
 from headrace.broker.groups.instant import Instant
 from headrace.broker.groups.offsets import OffsetTable
 from headrace.broker.groups.settings import GroupSettings
+from headrace.broker.groups.share.group import ShareGroup
 from headrace.broker.groups.store import (
     ConsumerEntry,
     GroupEntry,
     OffsetEntry,
     OffsetsLog,
+    ShareEntry,
     group_error,
     group_record,
     read_entry,
@@ -41,8 +43,10 @@ from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.coordinator_records import (
     ConsumerGroupMetadataKey,
     GroupMetadataValue,
+    ShareGroupMetadataKey,
 )
 
+AnyGroup = Group | ConsumerGroup | ShareGroup
 LOAD_STEP_RECORDS_MAX = 2_000
 
 
@@ -51,12 +55,12 @@ class HostedGroup:
 
     __slots__ = ("group", "last_write", "offsets", "shard", "timer", "timer_deadline_ms")
 
-    def __init__(self, shard: "Shard", group: Group | ConsumerGroup, offsets: OffsetTable) -> None:
+    def __init__(self, shard: "Shard", group: AnyGroup, offsets: OffsetTable) -> None:
         self.shard = shard
         self.group = group
         self.offsets = offsets
         self.last_write: Promise[int] = Promise.resolved(0)
-        """Of a consumer group: what its state says may be told once this is kept."""
+        """Of a consumer or share group: what its state says may be told once this is kept."""
         self.timer: Timer | None = None
         self.timer_deadline_ms = 0
 
@@ -96,6 +100,9 @@ class Shards:
         """Called when a consumer group's deadline has come."""
         self.on_loaded: Callable[[HostedGroup], None] = lambda _: None
         """Called for each consumer group that was read from the log."""
+        self.wake_share: Callable[[HostedGroup], None] = lambda _: None
+        self.on_share_loaded: Callable[[HostedGroup], None] = lambda _: None
+        """The same for share groups."""
 
     def now(self) -> Instant:
         return Instant(self._clock.monotonic_ms(), self._clock.now_ms())
@@ -251,6 +258,8 @@ class Shards:
         hosted.timer = None
         if isinstance(hosted.group, ConsumerGroup):
             self.wake_consumer(hosted)
+        elif isinstance(hosted.group, ShareGroup):
+            self.wake_share(hosted)
         else:
             session.on_deadline(hosted.group, self.now())
         self.arm(hosted)
@@ -289,7 +298,7 @@ class Shards:
             return
         for hosted in list(shard.groups.values()):
             self._disarm(hosted)
-            if isinstance(hosted.group, ConsumerGroup):
+            if isinstance(hosted.group, ConsumerGroup | ShareGroup):
                 hosted.group.is_dead = True
             else:
                 session.abandon(hosted.group, ErrorCode.NOT_COORDINATOR, self.now())
@@ -329,20 +338,26 @@ class Shards:
         shard: Shard,
         groups: dict[str, GroupMetadataValue],
         consumer_groups: dict[str, ConsumerGroup],
+        share_groups: dict[str, ShareGroup],
         offsets: dict[str, OffsetTable],
         open_transactions: dict[int, set[str]],
         record_count: int,
     ) -> None:
         now = self.now()
         shard.open_transactions = open_transactions
-        for group_id in {**groups, **consumer_groups, **offsets}:
+        for group_id in {**groups, **consumer_groups, **share_groups, **offsets}:
             table = offsets.get(group_id) or OffsetTable()
             value = groups.get(group_id)
             consumer_group = consumer_groups.get(group_id)
-            if value is None and consumer_group is None and table.is_empty:
+            share_group = share_groups.get(group_id)
+            is_known = value is not None or consumer_group is not None or share_group is not None
+            if not is_known and table.is_empty:
                 continue
             hosted = self._host(shard, group_id, table)
-            if consumer_group is not None:
+            if share_group is not None:
+                hosted.group = share_group
+                self.on_share_loaded(hosted)
+            elif consumer_group is not None:
                 hosted.group = consumer_group
                 self.on_loaded(hosted)
             elif value is not None:
@@ -366,6 +381,7 @@ class _Load:
         "_records",
         "_shard",
         "_shards",
+        "_share_groups",
     )
 
     def __init__(self, shards: Shards, shard: Shard, records: Iterator[LogEntry]) -> None:
@@ -374,6 +390,7 @@ class _Load:
         self._records = records
         self._groups: dict[str, GroupMetadataValue] = {}
         self._consumer_groups: dict[str, ConsumerGroup] = {}
+        self._share_groups: dict[str, ShareGroup] = {}
         self._offsets: dict[str, OffsetTable] = {}
         self._open: dict[int, set[str]] = {}
         self._count = 0
@@ -391,6 +408,7 @@ class _Load:
                 self._shard,
                 self._groups,
                 self._consumer_groups,
+                self._share_groups,
                 self._offsets,
                 self._open,
                 self._count,
@@ -446,6 +464,12 @@ class _Load:
                 if group is None:
                     group = self._consumer_groups[group_id] = ConsumerGroup(group_id)
                 group.replay(record)
+            case ShareEntry(group_id, (ShareGroupMetadataKey(), None)):
+                self._share_groups.pop(group_id, None)
+            case ShareEntry(group_id, (_, None)) if group_id not in self._share_groups:
+                pass
+            case ShareEntry(group_id, record):
+                self._share_groups.setdefault(group_id, ShareGroup(group_id)).replay(record)
             case None:
                 pass
 

@@ -6,8 +6,8 @@
 Owns: the seam to the log (`OffsetsLog`), and the translation both ways.
 Must not know: who decides what is written, timers.
 Spec: Kafka's GroupCoordinatorRecordHelpers, in the versions that Kafka 4.3 writes. Every version
-is read; the records of consumer groups (`consumer.records`) are passed on as they are, and other
-kinds of key (newer group types) are left alone.
+is read; the records of consumer groups (`consumer.records`) and share groups (`share.records`) are
+passed on as they are, and other kinds of key (newer group types) are left alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +22,7 @@ from headrace.broker.groups.consumer.records import Record
 from headrace.broker.groups.group import Group, GroupState
 from headrace.broker.groups.instant import Instant
 from headrace.broker.groups.offsets import CommittedOffset
+from headrace.broker.groups.share.group import SHARE_KEYS
 from headrace.broker.internal_log import KeyValue, LogEntry
 from headrace.wire.kafka.coordinator_records import (
     decode_key,
@@ -97,7 +98,15 @@ class ConsumerEntry:
     record: Record
 
 
-Entry = OffsetEntry | GroupEntry | ConsumerEntry
+@dataclass(frozen=True, slots=True)
+class ShareEntry:
+    """Something about a share group, to be replayed."""
+
+    group_id: str
+    record: Record
+
+
+Entry = OffsetEntry | GroupEntry | ConsumerEntry | ShareEntry
 
 
 def offset_record(
@@ -173,6 +182,8 @@ def _read_entry(key: bytes, value: bytes | None) -> Entry | None:
         return GroupEntry(decoded.group, metadata)
     if isinstance(decoded, CONSUMER_KEYS):
         return ConsumerEntry(decoded.group_id, (decoded, decode_value(decoded, value)))
+    if isinstance(decoded, SHARE_KEYS):
+        return ShareEntry(decoded.group_id, (decoded, decode_value(decoded, value)))
     return None
 
 

@@ -42,6 +42,7 @@ def test_features_are_only_what_is_served() -> None:
             ("metadata.version", 30, 30),
             ("transaction.version", 2, 2),
             ("group.version", 1, 1),
+            ("share.version", 1, 1),
             ("eligible.leader.replicas.version", 1, 1),
             ("kraft.version", 1, 1),
         ]
@@ -51,6 +52,7 @@ def test_features_are_only_what_is_served() -> None:
         "metadata.version": (30, 30),
         "transaction.version": (0, 2),
         "group.version": (0, 1),
+        "share.version": (0, 1),
         "eligible.leader.replicas.version": (0, 1),
         "kraft.version": (1, 1),
     }

@@ -35,6 +35,11 @@ CONFIG: dict[str, Any] = {
     "group.consumer.max.size": 2**31 - 1,
     "group.consumer.assignors": ("uniform", "range"),
     "group.consumer.migration.policy": "bidirectional",
+    "group.share.session.timeout.ms": 45_000,
+    "group.share.heartbeat.interval.ms": 5_000,
+    "group.share.max.size": 200,
+    "group.share.assignors": ("simple",),
+    "group.share.initialize.retry.interval.ms": 30_000,
 }
 DAY_MS = 24 * 3600 * 1000
 SESSION_MS = 10_000

@@ -50,6 +50,7 @@ from headrace.broker.groups.member import (
 )
 from headrace.broker.groups.rebalance import prepare_rebalance
 from headrace.broker.groups.shards import HostedGroup, Shards
+from headrace.broker.groups.share.group import ShareGroup
 from headrace.broker.groups.store import group_error, group_record
 from headrace.cluster.image import INTERNAL_TOPICS, RESOURCE_GROUP, ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
@@ -112,7 +113,7 @@ class ConsumerGroups:
 
     def _knows_regex(self, group_id: str, regex: str) -> bool:
         hosted = self._shards.find(group_id)
-        if isinstance(hosted, ErrorCode) or isinstance(hosted.group, Group):
+        if isinstance(hosted, ErrorCode) or not isinstance(hosted.group, ConsumerGroup):
             return False
         return regex in hosted.group.regexes
 
@@ -152,6 +153,10 @@ class ConsumerGroups:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The group is being deleted.")
         if isinstance(group, ConsumerGroup):
             return group, []
+        if isinstance(group, ShareGroup):
+            raise Refused(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group."
+            )
         if not is_joining:
             raise _not_here(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         tombstone: list[Record] = [(GroupMetadataKey(group=group.group_id), None)]
@@ -374,7 +379,7 @@ class ConsumerGroups:
         changed = frozenset(names)
         for hosted in self._shards.hosted():
             group = hosted.group
-            if isinstance(group, Group) or not group.members:
+            if not isinstance(group, ConsumerGroup) or not group.members:
                 continue
             if group.regexes:
                 self._refresh_regexes(hosted)
@@ -383,7 +388,9 @@ class ConsumerGroups:
 
     def _refresh_regexes(self, hosted: HostedGroup) -> None:
         group = hosted.group
-        if isinstance(group, Group) or group.is_dead or group.group_id in self._refreshing:
+        if not isinstance(group, ConsumerGroup) or group.is_dead:
+            return
+        if group.group_id in self._refreshing:
             return
         self._refreshing.add(group.group_id)
         version = self._image_source().last_offset
