@@ -391,6 +391,21 @@ _COMPACTION = (
 _QUOTAS = (
     _key("quota.window.num", _I, 11, _LOW, "Samples that a client's rate is made of.", _ONE_UP),
     _key("quota.window.size.seconds", _I, 1, _LOW, "Time that each of them covers.", _ONE_UP),
+    _key("replication.quota.window.num", _I, 11, _LOW,
+         "Samples that the rate of throttled replication is made of.", _ONE_UP),
+    _key("replication.quota.window.size.seconds", _I, 1, _LOW,
+         "Time that each of them covers.", _ONE_UP),
+    _key("leader.replication.throttled.rate", _L, LONG_MAX, _MEDIUM,
+         "Bytes a second that this broker gives replicas out of sync, of the partitions that "
+         "leader.replication.throttled.replicas of their topic names.", _ZERO_UP, _CLUSTER),
+    _key("follower.replication.throttled.rate", _L, LONG_MAX, _MEDIUM,
+         "Bytes a second that this broker fetches for replicas out of sync, of the partitions "
+         "that follower.replication.throttled.replicas of their topic names.", _ZERO_UP, _CLUSTER),
+)
+
+_MOVES = _awaiting("moving replicas between log directories",
+    _key("replica.alter.log.dirs.io.max.bytes.per.second", _L, LONG_MAX, _MEDIUM,
+         "Bytes a second that replicas move between directories of a broker.", _ZERO_UP, _CLUSTER),
 )
 
 _TELEMETRY = (
@@ -449,8 +464,6 @@ _IDLE = (
     _idle("replica.socket.receive.buffer.bytes", _I, 65_536),
     _idle("socket.connection.setup.timeout.ms", _L, 10_000),
     _idle("socket.connection.setup.timeout.max.ms", _L, 30_000),
-    _idle("replication.quota.window.num", _I, 11, _ONE_UP),
-    _idle("replication.quota.window.size.seconds", _I, 1, _ONE_UP),
     _idle("metric.reporters", _LIST, (), None, _CLUSTER),
     _idle("metrics.num.samples", _I, 2, _ONE_UP),
     _idle("metrics.recording.level", _S, "INFO"),
@@ -485,6 +498,7 @@ BROKER_CONFIG = ConfigDef(
         *_TWO_PHASE_COMMIT,
         *_COMPACTION,
         *_QUOTAS,
+        *_MOVES,
         *_TELEMETRY,
         *_SNAPSHOTS,
         *_TIERED,

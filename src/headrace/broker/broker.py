@@ -179,6 +179,7 @@ class Broker:
         self.fetch_bytes_max = int(self.config["fetch.max.bytes"])
         self.selects_by_rack = self.config["replica.selector.class"] == RACK_AWARE
         self.transactions.configure(self.config)
+        self.replication.take_settings()
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Where clients of that listener reach this broker."""

@@ -351,6 +351,34 @@ class MetricsPage:
                 ("replica_fetch_failures", "Fetches that failed.", replication.fetch_failures),
             )
         )
+        yield from self._throttles(broker)
+
+    def _throttles(self, broker: Broker) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        rate = GaugeMetricFamily(
+            "headrace_replication_throttle_bytes_per_second",
+            "What throttled replicas may take; -1 is no limit.",
+            labels=["side"],
+        )
+        taken = CounterMetricFamily(
+            "headrace_replication_throttled_bytes",
+            "Bytes of throttled partitions, in sync or not.",
+            labels=["side"],
+        )
+        held = CounterMetricFamily(
+            "headrace_replication_throttled_waits",
+            "Times that a replica out of sync had to wait.",
+            labels=["side"],
+        )
+        for side, throttle in (
+            ("leader", broker.replication.leader_throttle),
+            ("follower", broker.replication.follower_throttle),
+        ):
+            rate.add_metric([side], throttle.rate_bytes_max if throttle.is_set else -1)
+            taken.add_metric([side], throttle.byte_count)
+            held.add_metric([side], throttle.held_count)
+        yield from (rate, taken, held)
 
     def _telemetry(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily

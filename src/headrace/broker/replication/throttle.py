@@ -1,0 +1,82 @@
+"""How much replicas that catch up may take: the two throttles of a broker.
+
+Owns: the rates of the bytes that leaders give and followers take of throttled partitions, and
+which partitions a topic's config throttles. Must not know: requests, fetchers, who is in sync.
+Pure: time is an argument. Spec: KIP-73; Kafka's ReplicationQuotaManager and SimpleRate.
+
+    leader.replication.throttled.rate       leader.replication.throttled.replicas
+    follower.replication.throttled.rate     follower.replication.throttled.replicas
+
+All bytes of throttled partitions are counted; who asks holds back only replicas that are out of
+sync: one in sync must not leave because of what another takes.
+"""
+
+from headrace.base.config import LONG_MAX
+from headrace.base.topic_config import TopicConfig
+from headrace.broker.quotas import Rate
+
+ALL = ("*",)
+PAUSE_MS_MIN = 10
+PAUSE_MS_MAX = 1_000
+"""A rate may be raised, or taken away, while somebody waits for it."""
+
+
+class SimpleRate(Rate):
+    """Over the time that was watched, not over the whole window from the first byte on: a throttle
+    must hold from its first second."""
+
+    __slots__ = ()
+
+    def _window_ms(self, now_ms: int) -> float:
+        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0
+        return float(max(elapsed_ms, self._sample_ms))
+
+
+class ReplicationThrottle:
+    """One side of it, leading or following."""
+
+    __slots__ = ("_rate", "byte_count", "held_count", "is_set", "rate_bytes_max")
+
+    def __init__(self, sample_ms: int, count_max: int) -> None:
+        self._rate = SimpleRate(sample_ms, count_max)
+        self.rate_bytes_max = LONG_MAX
+        self.is_set = False
+        self.byte_count = 0
+        """Bytes of throttled partitions that went through."""
+        self.held_count = 0
+        """Times that a replica had to wait."""
+
+    def set(self, rate_bytes_max: int) -> None:
+        """What was counted goes on to count."""
+        self.rate_bytes_max = rate_bytes_max
+        self.is_set = rate_bytes_max < LONG_MAX
+
+    def record(self, byte_count: int, now_ms: int) -> None:
+        self.byte_count += byte_count
+        self._rate.record(byte_count, now_ms)
+
+    def pause_ms(self, now_ms: int) -> int:
+        """How long nobody may take more; 0 if the rate is kept."""
+        if not self.is_set:
+            return 0
+        if self.rate_bytes_max <= 0:
+            return PAUSE_MS_MAX
+        pause_ms = self._rate.throttle_ms(self.rate_bytes_max, now_ms)
+        return 0 if pause_ms <= 0 else min(max(pause_ms, PAUSE_MS_MIN), PAUSE_MS_MAX)
+
+
+def throttles_leading(config: TopicConfig, partition: int, broker_id: int) -> bool:
+    return _names(config.leader_replication_throttled_replicas, partition, broker_id)
+
+
+def throttles_following(config: TopicConfig, partition: int, broker_id: int) -> bool:
+    return _names(config.follower_replication_throttled_replicas, partition, broker_id)
+
+
+def _names(replicas: tuple[str, ...], partition: int, broker_id: int) -> bool:
+    if not replicas:
+        return False
+    if replicas == ALL:
+        return True
+    wanted = (partition, broker_id)
+    return any(tuple(int(part) for part in pair.split(":")) == wanted for pair in replicas)
