@@ -11,6 +11,8 @@ All bytes of throttled partitions are counted; who asks holds back only replicas
 sync: one in sync must not leave because of what another takes.
 """
 
+from math import ceil
+
 from headrace.base.config import LONG_MAX
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.quotas import Rate
@@ -27,9 +29,15 @@ class SimpleRate(Rate):
 
     __slots__ = ()
 
-    def _window_ms(self, now_ms: int) -> float:
-        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0
-        return float(max(elapsed_ms, self._sample_ms))
+    def throttle_ms(self, quota: float, now_ms: int) -> int:
+        self._forget(now_ms)
+        if not self._samples:
+            return 0
+        total = sum(value for _, value in self._samples)
+        elapsed_ms = now_ms - self._samples[0][0]
+        if total * 1000 <= quota * max(elapsed_ms, self._sample_ms):
+            return 0
+        return ceil(total * 1000 / quota - elapsed_ms)
 
 
 class ReplicationThrottle:
