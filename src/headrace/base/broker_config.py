@@ -270,6 +270,7 @@ def _check_together(values: Mapping[str, Any]) -> None:
                 "advertised.listeners", f"clients can't connect to {text}: give a host they know"
             )
     _check_roles(values, names)
+    _check_cordoned(values)
     if values["group.min.session.timeout.ms"] > values["group.max.session.timeout.ms"]:
         raise ConfigError(
             "group.min.session.timeout.ms", "must not be above group.max.session.timeout.ms"
@@ -279,6 +280,13 @@ def _check_together(values: Mapping[str, Any]) -> None:
         raise ConfigError(
             "broker.heartbeat.interval.ms", "must be at most half of broker.session.timeout.ms"
         )
+
+
+def _check_cordoned(values: Mapping[str, Any]) -> None:
+    own = values["log.dirs"] or values["log.dir"] or ()
+    for path in values["cordoned.log.dirs"] or ():
+        if path != "*" and path not in own:
+            raise ConfigError("cordoned.log.dirs", f"{path} is not one of log.dirs")
 
 
 def _check_consumer_groups(values: Mapping[str, Any]) -> None:

@@ -46,6 +46,20 @@ CONSUMER_ASSIGNORS = (
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
 )
+
+
+class AllOrSome:
+    """`*` stands alone."""
+
+    def refusal(self, value: Any) -> str | None:
+        if "*" in value and len(value) > 1:
+            return "with * it must not contain other values"
+        return None
+
+    def __str__(self) -> str:
+        return "paths, or *"
+
+
 _ONE_UP = Range(1)
 _ZERO_UP = Range(0)
 
@@ -92,6 +106,9 @@ _NODE = (
          "Where this node stands; replicas are spread over racks."),
     _key("auto.create.topics.enable", _B, True, _HIGH,
          "Create a topic when a client asks for its metadata and it does not exist."),
+    _key("cordoned.log.dirs", _LIST, (), _MEDIUM,
+         "Log directories of this broker that get no new replicas; * for all of them. What is "
+         "there stays and is served.", AllOrSome(), _BROKER),
     _key("delete.topic.enable", _B, True, _HIGH, "Allow topics to be deleted."),
     _key("num.partitions", _I, 1, _MEDIUM,
          "Partitions of a topic that does not say how many.", _ONE_UP),
@@ -447,7 +464,6 @@ _IDLE = (
     _idle("controller.quorum.fetch.max.bytes", _I, 1_048_576, _ONE_UP),
     _idle("controller.quorum.fetch.snapshot.max.bytes", _I, 1_048_576, _ONE_UP),
     _idle("metadata.max.idle.interval.ms", _I, 500, _ZERO_UP),
-    _idle("cordoned.log.dirs", _LIST, (), None, _BROKER),
     _idle("early.start.listeners", _LIST, None),
     _idle("log.cleaner.io.buffer.size", _I, 524_288, _ZERO_UP, _CLUSTER),
     _idle("fetch.purgatory.purge.interval.requests", _I, 1000),

@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.broker.api.registry import BY_KEY as BROKER_APIS
 from headrace.broker.broker import Broker
+from headrace.broker.cordon import cordoned_paths
 from headrace.broker.lifecycle import State
 from headrace.cluster.listener_apis import BY_KEY as CONTROLLER_APIS
 from headrace.cluster.metrics import cluster_metrics
@@ -180,6 +181,7 @@ class MetricsPage:
             ("fetch_sessions", "Incremental fetch sessions.", len(broker.fetch_sessions)),
             ("topics", "Topics.", len(broker.image.topics_by_name)),
             ("offline_log_dirs", "Failed directories.", offline_log_dirs),
+            ("cordoned_log_dirs", "Without new replicas.", len(cordoned_paths(broker.config))),
             ("broker_fenced", "1 if this broker is fenced.", lifecycle.is_fenced),
             ("heartbeat_late_ms", "How late the last heartbeat was answered.", late_ms),
             ("heartbeat_late_max_ms", "The latest of all.", late_ms_max),
@@ -221,6 +223,8 @@ class MetricsPage:
             (
                 ("cluster_active_brokers", "Brokers in service.", counted.active_brokers),
                 ("cluster_fenced_brokers", "Brokers out of service.", counted.fenced_brokers),
+                ("cluster_cordoned_brokers", "Without room.", counted.cordoned_brokers),
+                ("cluster_reassigning_partitions", "On the move.", counted.reassigning_partitions),
                 ("cluster_partitions", "Partitions of all topics.", counted.partitions),
                 ("cluster_offline_partitions", "Without a leader.", counted.offline_partitions),
                 (
