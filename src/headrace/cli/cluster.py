@@ -14,9 +14,7 @@ from headrace.client import cluster_changes
 from headrace.client.cluster_state import BrokerState, ClusterState, describe_state
 from headrace.client.errors import ClientError
 
-commands = group(
-    "cluster", "The brokers: describe, rebalance, cordon, decommission; elect leaders."
-)
+commands = group("cluster", "The brokers: describe, rebalance, cordon, remove.")
 
 BrokerId = Annotated[int, typer.Argument(metavar="ID", help="The broker's node id.")]
 

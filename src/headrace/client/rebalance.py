@@ -61,9 +61,9 @@ class Moves:
             if address is None:
                 continue
             for directory in log_dirs_at(cluster, address.host, address.port, keys):
-                for key, size in directory.sizes.items():
-                    if key in self.left:
-                        done += min(size, self.left[key].size_bytes)
+                for (topic, index), size in directory.sizes.items():
+                    if index in keys.get(topic, ()):
+                        done += min(size, self.left[topic, index].size_bytes)
         return done
 
 
