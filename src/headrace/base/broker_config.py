@@ -290,7 +290,7 @@ def _check_cordoned(values: Mapping[str, Any]) -> None:
 
 
 def _check_consumer_groups(values: Mapping[str, Any]) -> None:
-    for what in ("session.timeout", "heartbeat.interval"):
+    for what in ("session.timeout", "heartbeat.interval", "assignment.interval"):
         key = f"group.consumer.{what}.ms"
         low, high = (f"group.consumer.{end}.{what}.ms" for end in ("min", "max"))
         if not values[low] <= values[key] <= values[high]:

@@ -12,6 +12,7 @@ from headrace.base.config import ConfigDef, ConfigError, ConfigKey, ConfigType, 
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 # fmt: off
 GROUP_CONFIG = ConfigDef("group", (
@@ -21,6 +22,9 @@ GROUP_CONFIG = ConfigDef("group", (
     ConfigKey(HEARTBEAT_INTERVAL, ConfigType.INT, 5_000,
               "Time between two heartbeats of a member of this consumer group.",
               Range(1), synonyms=("group.consumer.heartbeat.interval.ms",)),
+    ConfigKey(ASSIGNMENT_INTERVAL, ConfigType.INT, 0,
+              "Shortest time between two target assignments of this consumer group.",
+              Range(0), synonyms=("group.consumer.assignment.interval.ms",)),
 ))
 # fmt: on
 
@@ -32,6 +36,10 @@ _BOUNDS = {
     HEARTBEAT_INTERVAL: (
         "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.max.heartbeat.interval.ms",
+    ),
+    ASSIGNMENT_INTERVAL: (
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
     ),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from headrace.base.group_config import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from headrace.base.group_config import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait for its first generation, as in Kafka (not configurable)."""
@@ -25,10 +25,11 @@ _ASSIGNOR_CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Of consumer groups (KIP-848); the first two may differ from group to group."""
+    """Of consumer groups (KIP-848); the first three may differ from group to group."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 0
     group_size_max: int = 2**31 - 1
     classic_group_size_max: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
@@ -41,6 +42,7 @@ class ConsumerSettings:
         return cls(
             session_timeout_ms=int(config["group.consumer.session.timeout.ms"]),
             heartbeat_interval_ms=int(config["group.consumer.heartbeat.interval.ms"]),
+            assignment_interval_ms=int(config["group.consumer.assignment.interval.ms"]),
             group_size_max=int(config["group.consumer.max.size"]),
             classic_group_size_max=int(config["group.max.size"]),
             assignors=tuple(_ASSIGNOR_CLASSES.get(name, name) for name in named),
@@ -56,6 +58,9 @@ class ConsumerSettings:
             session_timeout_ms=int(overrides.get(SESSION_TIMEOUT, self.session_timeout_ms)),
             heartbeat_interval_ms=int(
                 overrides.get(HEARTBEAT_INTERVAL, self.heartbeat_interval_ms)
+            ),
+            assignment_interval_ms=int(
+                overrides.get(ASSIGNMENT_INTERVAL, self.assignment_interval_ms)
             ),
         )
 
