@@ -23,7 +23,6 @@ from headrace.base.storage import FileRegion
 from headrace.broker.fetch_sessions import FetchSession, Wanted, wanted_of
 from headrace.broker.partition import Partition
 from headrace.broker.replica_selector import NOBODY, nearest_replica
-from headrace.broker.replication.throttle import throttles_leading
 from headrace.log.partition_log import OffsetOutOfRange
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import FetchedPartition, FetchFrame, encode_fetch_response_head
@@ -35,6 +34,7 @@ TopicKey = str | bytes
 _TOPIC_IDS_SINCE = 13
 _READ_COMMITTED = 1
 _FOLLOWERS_SERVE_SINCE = 11
+_NONE_HELD: "frozenset[Partition]" = frozenset()
 
 Answer = Callable[[list[Part]], None]
 
@@ -77,7 +77,7 @@ class Fetch:
         self._waiting_on: list[Partition] = []
         self._timer: Timer | None = None
         self._available_bytes = 0
-        self._held: set[Partition] = set()
+        self._held: frozenset[Partition] = _NONE_HELD
         """Partitions that a throttled replica gets nothing of for now."""
         self._pause_ms = 0
 
@@ -192,7 +192,7 @@ class Fetch:
         by_follower = self._version >= _FOLLOWERS_SERVE_SINCE and not is_follower
         rack_id = frame.rack_id if by_follower and broker.selects_by_rack else ""
         throttles = is_follower and broker.replication.leader_throttle.is_set
-        self._held.clear()
+        self._held = _NONE_HELD
         rows: list[tuple[Wanted, FetchedPartition]] = []
         total = 0
         urgent = False
@@ -285,27 +285,27 @@ class Fetch:
             return False
         if fetch_offset >= partition.log.log_end_offset:
             return False
-        if not throttles_leading(partition.config, partition.index, broker.node_id):
-            return False
         throttle = broker.replication.leader_throttle
+        replicas = partition.config.leader_replication_throttled_replicas
+        if not throttle.names(replicas, partition.index):
+            return False
         pause_ms = throttle.pause_ms(broker.clock.monotonic_ms())
         if not pause_ms:
             return False
         self._pause_ms = pause_ms
-        self._held.add(partition)
+        self._held |= {partition}
         throttle.held_count += 1
         return True
 
     def _count_throttled(self, rows: list[tuple[Wanted, FetchedPartition]]) -> None:
-        broker = self._broker
+        broker, throttle = self._broker, self._broker.replication.leader_throttle
         now_ms = broker.clock.monotonic_ms()
         for wanted, row in rows:
-            if row.records_length:
-                partition = broker.partitions.find(wanted.topic, wanted.index)
-                if partition is not None and throttles_leading(
-                    partition.config, partition.index, broker.node_id
-                ):
-                    broker.replication.leader_throttle.record(row.records_length, now_ms)
+            partition = broker.partitions.find(wanted.topic, wanted.index)
+            if row.records_length and partition is not None:
+                replicas = partition.config.leader_replication_throttled_replicas
+                if throttle.names(replicas, partition.index):
+                    throttle.record(row.records_length, now_ms)
 
     def _finish(self, rows: list[tuple[Wanted, FetchedPartition]]) -> None:
         if self._frame.replica_id < 0:

@@ -17,7 +17,7 @@ from typing import Any
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.events import EventLog
 from headrace.broker.replication.following import Following, Next, Position
-from headrace.broker.replication.throttle import ReplicationThrottle, throttles_following
+from headrace.broker.replication.throttle import ReplicationThrottle
 from headrace.quorum.peers import Peers
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.message import Message
@@ -146,8 +146,8 @@ class Fetcher:
                 self._throttle.held_count += 1
 
     def _is_throttled(self, following: Following) -> bool:
-        partition = following.partition
-        return throttles_following(partition.config, partition.index, self._me)
+        replicas = following.partition.config.follower_replication_throttled_replicas
+        return self._throttle.names(replicas, following.partition.index)
 
     def _request(self, due: dict[Key, Position]) -> FetchRequest:
         changed = {key: at for key, at in due.items() if self._session.get(key) != at}

@@ -84,6 +84,7 @@ class Replication:
         self.isr_shrinks = 0
         self.isr_expands = 0
         window = (
+            me,
             int(config["replication.quota.window.size.seconds"]) * 1000,
             int(config["replication.quota.window.num"]),
         )

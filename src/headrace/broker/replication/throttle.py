@@ -14,10 +14,10 @@ sync: one in sync must not leave because of what another takes.
 from math import ceil
 
 from headrace.base.config import LONG_MAX
-from headrace.base.topic_config import TopicConfig
 from headrace.broker.quotas import Rate
 
 ALL = ("*",)
+VALUES_MAX = 1_000
 PAUSE_MS_MIN = 10
 PAUSE_MS_MAX = 1_000
 """A rate may be raised, or taken away, while somebody waits for it."""
@@ -41,12 +41,24 @@ class SimpleRate(Rate):
 
 
 class ReplicationThrottle:
-    """One side of it, leading or following."""
+    """One side of it, leading or following, on the broker `broker_id`."""
 
-    __slots__ = ("_rate", "byte_count", "held_count", "is_set", "rate_bytes_max")
+    __slots__ = (
+        "_broker_id",
+        "_named",
+        "_rate",
+        "byte_count",
+        "held_count",
+        "is_set",
+        "rate_bytes_max",
+    )
 
-    def __init__(self, sample_ms: int, count_max: int) -> None:
+    def __init__(self, broker_id: int, sample_ms: int, count_max: int) -> None:
+        self._broker_id = broker_id
         self._rate = SimpleRate(sample_ms, count_max)
+        self._named: dict[int, tuple[tuple[str, ...], frozenset[int] | None]] = {}
+        """By the identity of a config's value, which is kept so that it stays the only one: the
+        value, and its partitions on this broker, None for all."""
         self.rate_bytes_max = LONG_MAX
         self.is_set = False
         self.byte_count = 0
@@ -72,19 +84,24 @@ class ReplicationThrottle:
         pause_ms = self._rate.throttle_ms(self.rate_bytes_max, now_ms)
         return 0 if pause_ms <= 0 else min(max(pause_ms, PAUSE_MS_MIN), PAUSE_MS_MAX)
 
+    def names(self, replicas: tuple[str, ...], partition: int) -> bool:
+        """Whether a topic's config, `partition:broker` or *, has this partition's replica here.
 
-def throttles_leading(config: TopicConfig, partition: int, broker_id: int) -> bool:
-    return _names(config.leader_replication_throttled_replicas, partition, broker_id)
+        Asked with every fetch; a topic of thousands of partitions has tens of thousands of pairs,
+        and one value for all of them: each value is read once.
+        """
+        if not replicas:
+            return False
+        found = self._named.get(id(replicas))
+        if found is None:
+            if len(self._named) >= VALUES_MAX:
+                self._named.clear()
+            found = self._named[id(replicas)] = (replicas, self._partitions(replicas))
+        partitions = found[1]
+        return partitions is None or partition in partitions
 
-
-def throttles_following(config: TopicConfig, partition: int, broker_id: int) -> bool:
-    return _names(config.follower_replication_throttled_replicas, partition, broker_id)
-
-
-def _names(replicas: tuple[str, ...], partition: int, broker_id: int) -> bool:
-    if not replicas:
-        return False
-    if replicas == ALL:
-        return True
-    wanted = (partition, broker_id)
-    return any(tuple(int(part) for part in pair.split(":")) == wanted for pair in replicas)
+    def _partitions(self, replicas: tuple[str, ...]) -> frozenset[int] | None:
+        if replicas == ALL:
+            return None
+        pairs = (pair.split(":") for pair in replicas)
+        return frozenset(int(index) for index, broker in pairs if int(broker) == self._broker_id)

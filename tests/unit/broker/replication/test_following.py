@@ -149,7 +149,7 @@ class Stage:
         self.clock = SimulatedClock()
         self.timers = SimulatedTimers(self.clock)
         self.follower = partition(self.clock)
-        self.throttle = ReplicationThrottle(1_000, 11)
+        self.throttle = ReplicationThrottle(2, 1_000, 11)
 
     def follow(self, leader: Leader) -> Fetcher:
         self.follower.follow(leader.epoch)

@@ -6,13 +6,11 @@ import pytest
 from tests.unit.broker.dialogue import Client, batch, dialogue, wanted
 
 from headrace.base.config import LONG_MAX
-from headrace.base.topic_config import TopicConfig
 from headrace.broker.replication.in_sync import InSync
 from headrace.broker.replication.throttle import (
     PAUSE_MS_MAX,
+    VALUES_MAX,
     ReplicationThrottle,
-    throttles_following,
-    throttles_leading,
 )
 from headrace.testing.broker import SimulatedBroker
 from headrace.wire.kafka.messages.fetch import FetchRequest, FetchResponse, ReplicaState
@@ -22,7 +20,7 @@ BEHIND, IN_SYNC = 2, 3
 
 
 def test_the_rate_holds_from_the_first_second_on() -> None:
-    throttle = ReplicationThrottle(1_000, 11)
+    throttle = ReplicationThrottle(7, 1_000, 11)
     throttle.set(1_000)
     throttle.record(900, 0)
     assert throttle.pause_ms(10) == 0
@@ -33,7 +31,7 @@ def test_the_rate_holds_from_the_first_second_on() -> None:
 
 
 def test_without_a_rate_nobody_waits_and_a_rate_of_zero_lets_nothing_through() -> None:
-    throttle = ReplicationThrottle(1_000, 11)
+    throttle = ReplicationThrottle(7, 1_000, 11)
     throttle.record(10**12, 0)
     assert throttle.pause_ms(0) == 0
     throttle.set(0)
@@ -43,7 +41,7 @@ def test_without_a_rate_nobody_waits_and_a_rate_of_zero_lets_nothing_through() -
 
 
 def test_a_long_debt_is_looked_at_again_every_second() -> None:
-    throttle = ReplicationThrottle(1_000, 11)
+    throttle = ReplicationThrottle(7, 1_000, 11)
     throttle.set(1)
     throttle.record(10**9, 0)
     assert throttle.pause_ms(0) == PAUSE_MS_MAX
@@ -56,12 +54,17 @@ def test_a_long_debt_is_looked_at_again_every_second() -> None:
 def test_replicas_are_named_by_partition_and_broker(
     replicas: tuple[str, ...], expected: bool
 ) -> None:
-    leading = TopicConfig(leader_replication_throttled_replicas=replicas)
-    following = TopicConfig(follower_replication_throttled_replicas=replicas)
-    assert throttles_leading(leading, 3, 7) is expected
-    assert throttles_following(following, 3, 7) is expected
-    assert not throttles_leading(following, 3, 7)
-    assert not throttles_following(leading, 3, 7)
+    throttle = ReplicationThrottle(7, 1_000, 11)
+    assert throttle.names(replicas, 3) is expected
+    assert throttle.names(replicas, 3) is expected, "the second time by heart"
+
+
+def test_many_values_are_not_mixed_up() -> None:
+    throttle = ReplicationThrottle(7, 1_000, 11)
+    for index in range(3 * VALUES_MAX):
+        value = (f"{index}:7",)  # each an object of its own, most of them gone soon
+        assert throttle.names(value, index)
+        assert not throttle.names(value, index + 1)
 
 
 # The leader's side.
