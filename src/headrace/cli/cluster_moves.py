@@ -146,9 +146,7 @@ def decommission(
             done = rebalance.Rebalance(
                 cluster, watcher, throttle_bytes=_rate(throttle), moves_at_once=at_once
             ).run(planner, _ROUNDS_MAX)
-        state = describe_state(cluster)
-        if any(broker_id in part.replicas for part in state.partitions):
-            raise ClientError(f"broker {broker_id} still has replicas: run this again to go on")
+        _refuse_if_held(describe_state(cluster), broker_id)
         _warn_of_voter(bootstrap_of(bootstrap_servers, data), broker_id)
         is_stopped = _await_stopped(cluster, broker_id) if wait else False
         is_stopped = is_stopped or describe_state(cluster).broker(broker_id).is_fenced
@@ -157,6 +155,19 @@ def decommission(
     facts = {"id": broker_id, "empty": True, "registered": not is_stopped}
     ending = "is empty and forgotten" if is_stopped else "is empty: stop it, then run this again"
     _tell(done, facts, f"broker {broker_id} {ending}", as_json=as_json)
+
+
+def _refuse_if_held(state: ClusterState, broker_id: int) -> None:
+    left = [part for part in state.partitions if broker_id in part.replicas]
+    headless = [part for part in left if part.leader < 0]
+    if headless:
+        raise ClientError(
+            f"{len(headless)} partitions have no leader to be copied from, such as "
+            f"{headless[0].topic}-{headless[0].index}: start broker {broker_id} again if it is "
+            "down, or delete their topics"
+        )
+    if left:
+        raise ClientError(f"broker {broker_id} still has replicas: run this again to go on")
 
 
 def _await_stopped(cluster: Cluster, broker_id: int) -> bool:

@@ -120,7 +120,13 @@ class ClusterState:
 
     def placed_partitions(self) -> list[PlacedPartition]:
         return [
-            PlacedPartition(part.topic, part.index, part.target, part.size_bytes, part.is_moving)
+            PlacedPartition(
+                part.topic,
+                part.index,
+                part.target,
+                part.size_bytes,
+                is_fixed=part.is_moving or part.leader < 0,
+            )
             for part in self.partitions
         ]
 

@@ -14,7 +14,7 @@ which moves no more than it must:
 
 Invariants: a partition keeps its number of replicas, on distinct brokers; no step puts it on fewer
 racks; nothing goes to a broker that is down, cordoned or leaving; partitions that are on the move
-already are left alone.
+already, or have no leader to be copied from, are left alone.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -49,7 +49,8 @@ class PlacedPartition:
     replicas: tuple[int, ...]
     """As they will be when a move that is under way has ended."""
     size_bytes: int
-    is_moving: bool = False
+    is_fixed: bool = False
+    """On the move already, or without a leader to be copied from."""
 
     @property
     def key(self) -> Key:
@@ -171,7 +172,7 @@ class _Draft:
         ]
         self._among = among
         self.replicas: dict[Key, list[int]] = {p.key: list(p.replicas) for p in partitions}
-        self._free = [part for part in partitions if not part.is_moving]
+        self._free = [part for part in partitions if not part.is_fixed]
         self._loads: dict[int, int] = defaultdict(int)
         self._held: dict[int, list[PlacedPartition]] = defaultdict(list)
         """What may be moved away, by broker, the lightest first."""
@@ -180,7 +181,7 @@ class _Draft:
         for part in sorted(partitions, key=_lightest_first):
             for broker_id in part.replicas:
                 self._loads[broker_id] += part.weight
-                if not part.is_moving:
+                if not part.is_fixed:
                     self._held[broker_id].append(part)
 
     # -- racks -----------------------------------------------------------------------------

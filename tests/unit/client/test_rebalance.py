@@ -107,6 +107,14 @@ def test_what_was_begun_is_waited_for_and_the_rest_is_done(
     assert not fake.moving
 
 
+def test_what_has_no_leader_is_left_where_it_is(fake: FakeCluster, cluster: Cluster) -> None:
+    fake.leaders[0] = fake.leaders[5] = -1
+    run, _ = carried_out(cluster)
+    run.run(planner)
+    assert fake.replicas[0] == fake.replicas[5] == [1, 2]
+    assert 3 in fake.replicas[1] + fake.replicas[2] + fake.replicas[3] + fake.replicas[4]
+
+
 def test_a_move_that_somebody_else_ended_is_told(fake: FakeCluster, cluster: Cluster) -> None:
     fake.looks_per_move = 10**6
     run, _ = carried_out(cluster)

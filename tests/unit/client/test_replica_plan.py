@@ -129,7 +129,7 @@ def test_only_the_brokers_that_are_named_take_part() -> None:
 
 
 def test_what_is_on_the_move_is_left_alone() -> None:
-    parts = [PlacedPartition("t", at, (1,), 100 * MIB, is_moving=at < 4) for at in range(5)]
+    parts = [PlacedPartition("t", at, (1,), 100 * MIB, is_fixed=at < 4) for at in range(5)]
     made = plan(brokers(1, 2), parts)
     assert [move.index for move in made.moves] == [4]
 
