@@ -270,6 +270,7 @@ def _check_together(values: Mapping[str, Any]) -> None:
                 "advertised.listeners", f"clients can't connect to {text}: give a host they know"
             )
     _check_roles(values, names)
+    _check_cordoned(values)
     if values["group.min.session.timeout.ms"] > values["group.max.session.timeout.ms"]:
         raise ConfigError(
             "group.min.session.timeout.ms", "must not be above group.max.session.timeout.ms"
@@ -281,8 +282,15 @@ def _check_together(values: Mapping[str, Any]) -> None:
         )
 
 
+def _check_cordoned(values: Mapping[str, Any]) -> None:
+    own = values["log.dirs"] or values["log.dir"] or ()
+    for path in values["cordoned.log.dirs"] or ():
+        if path != "*" and path not in own:
+            raise ConfigError("cordoned.log.dirs", f"{path} is not one of log.dirs")
+
+
 def _check_consumer_groups(values: Mapping[str, Any]) -> None:
-    for what in ("session.timeout", "heartbeat.interval"):
+    for what in ("session.timeout", "heartbeat.interval", "assignment.interval"):
         key = f"group.consumer.{what}.ms"
         low, high = (f"group.consumer.{end}.{what}.ms" for end in ("min", "max"))
         if not values[low] <= values[key] <= values[high]:

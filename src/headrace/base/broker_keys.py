@@ -47,6 +47,20 @@ CONSUMER_ASSIGNORS = (
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
 )
 SHARE_ASSIGNORS = ("simple", "org.apache.kafka.coordinator.group.assignor.SimpleAssignor")
+
+
+class AllOrSome:
+    """`*` stands alone."""
+
+    def refusal(self, value: Any) -> str | None:
+        if "*" in value and len(value) > 1:
+            return "with * it must not contain other values"
+        return None
+
+    def __str__(self) -> str:
+        return "paths, or *"
+
+
 _ONE_UP = Range(1)
 _ZERO_UP = Range(0)
 
@@ -93,6 +107,9 @@ _NODE = (
          "Where this node stands; replicas are spread over racks."),
     _key("auto.create.topics.enable", _B, True, _HIGH,
          "Create a topic when a client asks for its metadata and it does not exist."),
+    _key("cordoned.log.dirs", _LIST, (), _MEDIUM,
+         "Log directories of this broker that get no new replicas; * for all of them. What is "
+         "there stays and is served.", AllOrSome(), _BROKER),
     _key("delete.topic.enable", _B, True, _HIGH, "Allow topics to be deleted."),
     _key("num.partitions", _I, 1, _MEDIUM,
          "Partitions of a topic that does not say how many.", _ONE_UP),
@@ -225,6 +242,13 @@ _GROUPS = (
          "Shortest heartbeat interval that may be set for a consumer group.", _ONE_UP),
     _key("group.consumer.max.heartbeat.interval.ms", _I, 15_000, _MEDIUM,
          "Longest heartbeat interval that may be set for a consumer group.", _ONE_UP),
+    _key("group.consumer.assignment.interval.ms", _I, 0, _MEDIUM,
+         "Shortest time between two target assignments of a consumer group: who joins meanwhile "
+         "gets its share with a later heartbeat, together with all others.", _ZERO_UP, kafka=1_000),
+    _key("group.consumer.min.assignment.interval.ms", _I, 0, _MEDIUM,
+         "Shortest assignment interval that may be set for a consumer group.", _ZERO_UP),
+    _key("group.consumer.max.assignment.interval.ms", _I, 15_000, _MEDIUM,
+         "Longest assignment interval that may be set for a consumer group.", _ZERO_UP),
     _key("group.consumer.max.size", _I, INT_MAX, _MEDIUM, "Members of one consumer group.",
          _ONE_UP),
     _key("group.consumer.assignors", _LIST, ("uniform", "range"), _MEDIUM,
@@ -453,6 +477,21 @@ _COMPACTION = (
 _QUOTAS = (
     _key("quota.window.num", _I, 11, _LOW, "Samples that a client's rate is made of.", _ONE_UP),
     _key("quota.window.size.seconds", _I, 1, _LOW, "Time that each of them covers.", _ONE_UP),
+    _key("replication.quota.window.num", _I, 11, _LOW,
+         "Samples that the rate of throttled replication is made of.", _ONE_UP),
+    _key("replication.quota.window.size.seconds", _I, 1, _LOW,
+         "Time that each of them covers.", _ONE_UP),
+    _key("leader.replication.throttled.rate", _L, LONG_MAX, _MEDIUM,
+         "Bytes a second that this broker gives replicas out of sync, of the partitions that "
+         "leader.replication.throttled.replicas of their topic names.", _ZERO_UP, _CLUSTER),
+    _key("follower.replication.throttled.rate", _L, LONG_MAX, _MEDIUM,
+         "Bytes a second that this broker fetches for replicas out of sync, of the partitions "
+         "that follower.replication.throttled.replicas of their topic names.", _ZERO_UP, _CLUSTER),
+)
+
+_MOVES = _awaiting("moving replicas between log directories",
+    _key("replica.alter.log.dirs.io.max.bytes.per.second", _L, LONG_MAX, _MEDIUM,
+         "Bytes a second that replicas move between directories of a broker.", _ZERO_UP, _CLUSTER),
 )
 
 _TELEMETRY = (
@@ -494,7 +533,6 @@ _IDLE = (
     _idle("controller.quorum.fetch.max.bytes", _I, 1_048_576, _ONE_UP),
     _idle("controller.quorum.fetch.snapshot.max.bytes", _I, 1_048_576, _ONE_UP),
     _idle("metadata.max.idle.interval.ms", _I, 500, _ZERO_UP),
-    _idle("cordoned.log.dirs", _LIST, (), None, _BROKER),
     _idle("early.start.listeners", _LIST, None),
     _idle("log.cleaner.io.buffer.size", _I, 524_288, _ZERO_UP, _CLUSTER),
     _idle("fetch.purgatory.purge.interval.requests", _I, 1000),
@@ -504,9 +542,6 @@ _IDLE = (
     _idle("group.coordinator.background.threads", _I, 2, _ONE_UP),
     _idle("group.coordinator.append.linger.ms", _I, -1, Range(-1)),
     _idle("group.consumer.regex.refresh.interval.ms", _I, 600_000, Range(10_000)),
-    _idle("group.consumer.assignment.interval.ms", _I, 1_000, _ZERO_UP),
-    _idle("group.consumer.min.assignment.interval.ms", _I, 0, _ZERO_UP),
-    _idle("group.consumer.max.assignment.interval.ms", _I, 15_000, _ZERO_UP),
     _idle("group.consumer.assignor.offload.enable", _B, True),
     _idle("group.share.assignment.interval.ms", _I, 1_000, _ZERO_UP),
     _idle("group.share.min.assignment.interval.ms", _I, 0, _ZERO_UP),
@@ -522,8 +557,6 @@ _IDLE = (
     _idle("replica.socket.receive.buffer.bytes", _I, 65_536),
     _idle("socket.connection.setup.timeout.ms", _L, 10_000),
     _idle("socket.connection.setup.timeout.max.ms", _L, 30_000),
-    _idle("replication.quota.window.num", _I, 11, _ONE_UP),
-    _idle("replication.quota.window.size.seconds", _I, 1, _ONE_UP),
     _idle("metric.reporters", _LIST, (), None, _CLUSTER),
     _idle("metrics.num.samples", _I, 2, _ONE_UP),
     _idle("metrics.recording.level", _S, "INFO"),
@@ -558,6 +591,7 @@ BROKER_CONFIG = ConfigDef(
         *_TWO_PHASE_COMMIT,
         *_COMPACTION,
         *_QUOTAS,
+        *_MOVES,
         *_TELEMETRY,
         *_SNAPSHOTS,
         *_TIERED,

@@ -13,6 +13,7 @@ from headrace.base.config import ConfigDef, ConfigError, ConfigKey, ConfigType, 
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 SHARE_SESSION_TIMEOUT = "share.session.timeout.ms"
 SHARE_HEARTBEAT_INTERVAL = "share.heartbeat.interval.ms"
 SHARE_RECORD_LOCK_DURATION = "share.record.lock.duration.ms"
@@ -88,6 +89,9 @@ GROUP_CONFIG = ConfigDef("group", (
               OneOf(("read_committed", "read_uncommitted"))),
     ConfigKey(SHARE_RENEW_ACKNOWLEDGE, ConfigType.BOOLEAN, True,
               "Whether members of this share group may prolong an acquisition."),
+    ConfigKey(ASSIGNMENT_INTERVAL, ConfigType.INT, 0,
+              "Shortest time between two target assignments of this consumer group.",
+              Range(0), synonyms=("group.consumer.assignment.interval.ms",)),
 ))
 # fmt: on
 
@@ -119,6 +123,10 @@ _BOUNDS = {
     SHARE_PARTITION_MAX_RECORD_LOCKS: (
         "group.share.min.partition.max.record.locks",
         "group.share.max.partition.max.record.locks",
+    ),
+    ASSIGNMENT_INTERVAL: (
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
     ),
 }
 

@@ -112,8 +112,8 @@ TOPIC_CONFIG = ConfigDef("topic", (
     _key("flush.ms", _L, LONG_MAX, "Longest time that a record may stay in the page cache only.",
          Range(0), "log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     _key("follower.replication.throttled.replicas", _LIST, (),
-         "Replicas whose replication is throttled on the follower's side.", ThrottledReplicas(),
-         awaits="replication"),
+         "Replicas that their brokers fetch no faster than follower.replication.throttled.rate "
+         "while they are out of sync: partition:broker, or * for all.", ThrottledReplicas()),
     _key("index.interval.bytes", _I, 4096,
          "Log bytes between two entries of the offset index: smaller finds an offset faster and "
          "makes the index larger.",
@@ -121,8 +121,8 @@ TOPIC_CONFIG = ConfigDef("topic", (
     _key("internal.segment.bytes", _I, None,
          "Segment size for tests, free of the lower bound of segment.bytes.", internal=True),
     _key("leader.replication.throttled.replicas", _LIST, (),
-         "Replicas whose replication is throttled on the leader's side.", ThrottledReplicas(),
-         awaits="replication"),
+         "Leaders that give replicas out of sync no more than leader.replication.throttled.rate: "
+         "partition:broker, or * for all.", ThrottledReplicas()),
     _key("local.retention.bytes", _L, -2,
          "Bytes kept locally; -2 follows retention.bytes.",
          Range(-2), "log.local.retention.bytes", awaits="tiered storage"),

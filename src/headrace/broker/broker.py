@@ -20,6 +20,7 @@ from headrace.base.randomness import Random
 from headrace.base.storage import Storage
 from headrace.broker.api.k01_fetch import Fetch
 from headrace.broker.context import ANONYMOUS
+from headrace.broker.cordon import cordoned_paths
 from headrace.broker.directory_assignments import DirectoryAssignments
 from headrace.broker.encoded_topics import EncodedTopics
 from headrace.broker.fetch_sessions import FetchSessions
@@ -205,6 +206,8 @@ class Broker:
         self.selects_by_rack = self.config["replica.selector.class"] == RACK_AWARE
         self.transactions.configure(self.config)
         self.shares.on_configs_changed()
+        self.replication.take_settings()
+        self.partitions.cordon(cordoned_paths(self.config))
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Where clients of that listener reach this broker."""

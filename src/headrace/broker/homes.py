@@ -41,6 +41,8 @@ class Homes:
             directory.path: {} for directory in self.directories
         }
         self._has_missed = False
+        self.cordoned: frozenset[str] = frozenset()
+        """Directories that get no new partition while another can take it."""
         self.lost: set[bytes] = set()
         """Directories that this node had and that are not here."""
         for directory in self._identified():
@@ -105,6 +107,7 @@ class Homes:
             if directory.directory_id == assigned:
                 return directory
         in_service = [d for d in self.directories if d.failure is None] or self.directories
+        in_service = [d for d in in_service if d.path not in self.cordoned] or in_service
         return min(in_service, key=lambda directory: len(self._inhabitants[directory.path]))
 
     # -- who lives where ---------------------------------------------------------------

@@ -77,6 +77,7 @@ class BrokerLifecycle:
         settings: LifecycleSettings,
         metadata_offset: Callable[[], int],
         offline_log_dirs: Callable[[], list[bytes]],
+        cordoned_log_dirs: Callable[[], list[bytes]],
         clock: Clock,
         timers: Timers,
         random: Random,
@@ -88,6 +89,8 @@ class BrokerLifecycle:
         self._settings = settings
         self._metadata_offset = metadata_offset
         self._offline_log_dirs = offline_log_dirs
+        self._cordoned_log_dirs = cordoned_log_dirs
+        self._cordoned_told: list[bytes] = []
         self._clock = clock
         self._timers = timers
         self._events = events
@@ -177,6 +180,7 @@ class BrokerLifecycle:
         self._timer = None
         if self.state is State.ENDED or self._is_asking:
             return
+        self._cordoned_told = self._cordoned_log_dirs()
         request = BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.broker_epoch,
@@ -184,6 +188,7 @@ class BrokerLifecycle:
             want_fence=False,
             want_shut_down=self.state is State.LEAVING,
             offline_log_dirs=self._offline_log_dirs(),
+            cordoned_log_dirs=self._cordoned_told,
         )
         self._ask(request, BrokerHeartbeatRequest.VERSIONS[1], self._on_beat)
 
@@ -238,8 +243,14 @@ class BrokerLifecycle:
         return min(CATCHING_UP_MS, interval_ms) if hurries else interval_ms
 
     def on_metadata(self) -> None:
-        """The broker has followed more metadata: one that waits to be unfenced tells it now."""
-        if self.state is State.RECOVERING and not self._is_asking:
+        """The broker has followed more metadata: one that waits to be unfenced tells it now, and
+        so does one that is to get no more replicas."""
+        if self._is_asking:
+            return
+        is_cordoned_anew = (
+            self.state is State.RUNNING and self._cordoned_log_dirs() != self._cordoned_told
+        )
+        if self.state is State.RECOVERING or is_cordoned_anew:
             self._cancel_timer()
             self._beat()
 

@@ -123,6 +123,13 @@ class Partitions:
     def directory_paths(self) -> list[str]:
         return [directory.path for directory in self._homes.directories]
 
+    def cordon(self, paths: frozenset[str]) -> None:
+        """These directories get no new partitions."""
+        self._homes.cordoned = paths
+
+    def directory_id(self, path: str) -> bytes:
+        return next(d.directory_id for d in self._homes.directories if d.path == path)
+
     @property
     def directory_ids(self) -> list[bytes]:
         """What to register."""

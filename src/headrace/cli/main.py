@@ -39,6 +39,7 @@ GROUPS: dict[str, str] = {
     "datanode": "datanode",
     "storage": "storage",
     "quorum": "quorum",
+    "cluster": "cluster",
     "topic": "topic",
     "produce": "produce",
     "consume": "consume",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.client.cluster import Cluster
-from headrace.client.errors import raise_for
+from headrace.client.errors import Unreachable, raise_for
 from headrace.wire.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -110,6 +110,17 @@ def create_partitions(cluster: Cluster, name: str, count: int) -> None:
 def alter_topic_configs(
     cluster: Cluster, name: str, changes: Mapping[str, str], deletions: Iterable[str] = ()
 ) -> None:
+    alter_configs(cluster, TOPIC_RESOURCE, name, changes, deletions)
+
+
+def alter_configs(
+    cluster: Cluster,
+    resource_type: int,
+    name: str,
+    changes: Mapping[str, str],
+    deletions: Iterable[str] = (),
+) -> None:
+    """A broker is asked itself, if it can be: it alone knows its directories."""
     configs = [
         AlterableConfig(name=key, config_operation=_SET, value=value)
         for key, value in changes.items()
@@ -118,11 +129,27 @@ def alter_topic_configs(
         AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in deletions
     ]
     resource = AlterConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=name, configs=configs
+        resource_type=resource_type, resource_name=name, configs=configs
     )
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    for answer in cluster.call(request, IncrementalAlterConfigsResponse).responses:
-        raise_for(answer.error_code, f"alter topic {name}", answer.error_message)
+    what = "topic"
+    if resource_type == BROKER_RESOURCE:
+        what = "broker"
+        response = _ask_broker(cluster, int(name), request)
+    else:
+        response = cluster.call(request, IncrementalAlterConfigsResponse)
+    for answer in response.responses:
+        raise_for(answer.error_code, f"alter {what} {name}", answer.error_message)
+
+
+def _ask_broker(
+    cluster: Cluster, broker_id: int, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    try:
+        connection = cluster.connection_to_node(broker_id)
+        return connection.call(request, IncrementalAlterConfigsResponse)
+    except Unreachable:
+        return cluster.call(request, IncrementalAlterConfigsResponse)
 
 
 def describe_configs(cluster: Cluster, resource_type: int, name: str) -> list[ConfigEntry]:

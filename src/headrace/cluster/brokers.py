@@ -77,6 +77,7 @@ def decide_register_broker(
         amended = _registered(
             request,
             before.broker_epoch,
+            before,
             fenced=before.fenced,
             in_controlled_shutdown=before.in_controlled_shutdown,
         )
@@ -85,20 +86,24 @@ def decide_register_broker(
     records = []
     if before is not None:
         is_clean = request.previous_broker_epoch == before.broker_epoch
-        coming = _registered(request, broker_epoch=-1)
+        coming = _registered(request, -1, before)
         records = changes_at_registration(image, coming, context, is_clean=is_clean)
     broker_epoch = image.last_offset + 1 + len(records)
-    records.append(broker_record(_registered(request, broker_epoch)))
+    records.append(broker_record(_registered(request, broker_epoch, before)))
     return records, BrokerRegistrationResponse(broker_epoch=broker_epoch)
 
 
 def _registered(
     request: BrokerRegistrationRequest,
     broker_epoch: int,
+    before: BrokerImage | None,
     *,
     fenced: bool = True,
     in_controlled_shutdown: bool = False,
 ) -> BrokerImage:
+    log_dirs = tuple(bytes(directory) for directory in request.log_dirs)
+    # A registration says nothing of it, the first heartbeat does: until then it is as it was.
+    cordoned = () if before is None else before.cordoned_log_dirs
     return BrokerImage(
         broker_id=request.broker_id,
         broker_epoch=broker_epoch,
@@ -108,7 +113,8 @@ def _registered(
         rack=request.rack,
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
-        log_dirs=tuple(bytes(directory) for directory in request.log_dirs),
+        log_dirs=log_dirs,
+        cordoned_log_dirs=tuple(each for each in cordoned if each in log_dirs),
     )
 
 
@@ -182,7 +188,21 @@ def decide_broker_heartbeat(
     if lost and not records:
         # Every heartbeat tells of them again: one step at a time.
         records = changes_at_lost_directories(image, broker, lost, context)
-    return records, response
+    return [*records, *_cordon_records(broker, request)], response
+
+
+def _cordon_records(broker: BrokerImage, request: BrokerHeartbeatRequest) -> Records:
+    """What the broker says of its cordoned directories, where it is new (KIP-1066)."""
+    if request.cordoned_log_dirs is None:
+        return []
+    told = sorted({bytes(each) for each in request.cordoned_log_dirs} & set(broker.log_dirs))
+    if told == sorted(broker.cordoned_log_dirs):
+        return []
+    return [
+        BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=told
+        )
+    ]
 
 
 def _towards_shutdown(

@@ -12,6 +12,7 @@ from headrace.cluster.image import NO_LEADER, ClusterImage
 class ClusterMetrics:
     active_brokers: int
     fenced_brokers: int
+    cordoned_brokers: int
     shutting_down_brokers: int
     topics: int
     partitions: int
@@ -35,6 +36,7 @@ def cluster_metrics(image: ClusterImage) -> ClusterMetrics:
     return ClusterMetrics(
         active_brokers=sum(broker.is_usable for broker in brokers),
         fenced_brokers=sum(broker.fenced for broker in brokers),
+        cordoned_brokers=sum(broker.is_cordoned for broker in brokers),
         shutting_down_brokers=sum(
             broker.in_controlled_shutdown and not broker.fenced for broker in brokers
         ),

@@ -21,6 +21,7 @@ from headrace.cluster.image import ClusterImage, PartitionImage, TopicImage
 from headrace.cluster.leadership import acceptance, election_for, is_unclean_enabled, isr_count_min
 from headrace.cluster.partition_change import change_partition, directories_for
 from headrace.cluster.placement import manual_refusal
+from headrace.cluster.topics import cordon_refusal
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -105,6 +106,9 @@ def _target_refusal(
     may_change_factor: bool,
 ) -> Refusal | None:
     reason = manual_refusal(replicas, list(image.brokers), len(replicas))
+    if reason is not None:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    reason = cordon_refusal(image, set(replicas) - set(before.replicas))
     if reason is not None:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     factor = len(_original_replicas(before))

@@ -109,8 +109,13 @@ class BrokerImage:
 
     @property
     def is_usable(self) -> bool:
-        """May it lead, and take new replicas?"""
+        """May it lead?"""
         return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Does it take no new replicas? What it has it goes on to serve (KIP-1066)."""
+        return bool(self.log_dirs) and set(self.log_dirs) <= set(self.cordoned_log_dirs)
 
     def has_online(self, directory: bytes) -> bool:
         """Can it serve what lies in this directory?"""

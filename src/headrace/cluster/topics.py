@@ -11,7 +11,7 @@ error has none; a decision never makes more than PARTITIONS_PER_REQUEST_MAX part
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.config import ConfigError
@@ -138,11 +138,11 @@ def partition_records(
 
 
 def candidates_for(image: ClusterImage) -> list[Candidate]:
-    """Brokers that may get replicas: all but those about to stop."""
+    """Brokers that may get replicas: all but those about to stop and cordoned ones."""
     return [
         Candidate(broker.broker_id, broker.rack, broker.fenced)
         for broker in image.brokers.values()
-        if not broker.in_controlled_shutdown
+        if not broker.in_controlled_shutdown and not broker.is_cordoned
     ]
 
 
@@ -150,7 +150,10 @@ def replication_refusal(candidates: Sequence[Candidate], replication_factor: int
     invalid = ErrorCode.INVALID_REPLICATION_FACTOR
     prefix = f"Unable to replicate the partition {replication_factor} time(s): "
     if replication_factor > len(candidates):
-        return Refusal(invalid, f"{prefix}only {len(candidates)} broker(s) are registered.")
+        return Refusal(
+            invalid,
+            f"{prefix}only {len(candidates)} broker(s) are registered and not cordoned.",
+        )
     if all(candidate.fenced for candidate in candidates):
         return Refusal(invalid, f"{prefix}all brokers are currently fenced.")
     return None
@@ -163,10 +166,23 @@ def assignment_refusal(
 ) -> Refusal | None:
     """Why replicas that a user chose for a new partition are refused; or None."""
     reason = manual_refusal(replicas, list(image.brokers), replication_factor)
+    if reason is None:
+        reason = cordon_refusal(image, replicas)
     if reason is None and not any(image.brokers[replica].is_usable for replica in replicas):
         reason = f"All brokers of the manual assignment {list(replicas)} are fenced or stopping."
     if reason is not None:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+    return None
+
+
+def cordon_refusal(image: ClusterImage, replicas: Iterable[int]) -> str | None:
+    """Why these brokers can't take a new replica; or None."""
+    for replica in replicas:
+        if image.brokers[replica].is_cordoned:
+            return (
+                f"Broker {replica} is cordoned: all its log directories are in cordoned.log.dirs, "
+                "and it takes no new replicas."
+            )
     return None
 
 

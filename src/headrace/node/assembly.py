@@ -15,6 +15,7 @@ from headrace.base.broker_config import BrokerConfig
 from headrace.base.errors import UsageError
 from headrace.base.promise import Promise
 from headrace.broker.broker import Broker
+from headrace.broker.cordon import cordoned_paths
 from headrace.broker.lifecycle import BrokerLifecycle, LifecycleSettings
 from headrace.broker.partitions import Partitions
 from headrace.cluster.broker_epochs import ANY_EPOCH
@@ -182,6 +183,7 @@ class AssembledNode:
             ),
             metadata_offset=lambda: broker.image.last_offset,
             offline_log_dirs=self._offline_log_dirs,
+            cordoned_log_dirs=self._cordoned_log_dirs,
             clock=seams.clock,
             timers=seams.timers,
             random=seams.random,
@@ -190,6 +192,10 @@ class AssembledNode:
 
     def _offline_log_dirs(self) -> list[bytes]:
         return [each.directory_id for each in self.directories if each.failure is not None]
+
+    def _cordoned_log_dirs(self) -> list[bytes]:
+        paths = cordoned_paths(self.config)
+        return [each.directory_id for each in self.directories if each.path in paths]
 
     # -- beginning ---------------------------------------------------------------------
 

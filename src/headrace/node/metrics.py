@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.broker.api.registry import BY_KEY as BROKER_APIS
 from headrace.broker.broker import Broker
+from headrace.broker.cordon import cordoned_paths
 from headrace.broker.lifecycle import State
 from headrace.cluster.listener_apis import BY_KEY as CONTROLLER_APIS
 from headrace.cluster.metrics import cluster_metrics
@@ -181,6 +182,7 @@ class MetricsPage:
             ("fetch_sessions", "Incremental fetch sessions.", len(broker.fetch_sessions)),
             ("topics", "Topics.", len(broker.image.topics_by_name)),
             ("offline_log_dirs", "Failed directories.", offline_log_dirs),
+            ("cordoned_log_dirs", "Without new replicas.", len(cordoned_paths(broker.config))),
             ("broker_fenced", "1 if this broker is fenced.", lifecycle.is_fenced),
             ("heartbeat_late_ms", "How late the last heartbeat was answered.", late_ms),
             ("heartbeat_late_max_ms", "The latest of all.", late_ms_max),
@@ -222,6 +224,8 @@ class MetricsPage:
             (
                 ("cluster_active_brokers", "Brokers in service.", counted.active_brokers),
                 ("cluster_fenced_brokers", "Brokers out of service.", counted.fenced_brokers),
+                ("cluster_cordoned_brokers", "Without room.", counted.cordoned_brokers),
+                ("cluster_reassigning_partitions", "On the move.", counted.reassigning_partitions),
                 ("cluster_partitions", "Partitions of all topics.", counted.partitions),
                 ("cluster_offline_partitions", "Without a leader.", counted.offline_partitions),
                 (
@@ -380,6 +384,34 @@ class MetricsPage:
                 ("replica_fetch_failures", "Fetches that failed.", replication.fetch_failures),
             )
         )
+        yield from self._throttles(broker)
+
+    def _throttles(self, broker: Broker) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        rate = GaugeMetricFamily(
+            "headrace_replication_throttle_bytes_per_second",
+            "What throttled replicas may take; -1 is no limit.",
+            labels=["side"],
+        )
+        taken = CounterMetricFamily(
+            "headrace_replication_throttled_bytes",
+            "Bytes of throttled partitions, in sync or not.",
+            labels=["side"],
+        )
+        held = CounterMetricFamily(
+            "headrace_replication_throttled_waits",
+            "Times that a replica out of sync had to wait.",
+            labels=["side"],
+        )
+        for side, throttle in (
+            ("leader", broker.replication.leader_throttle),
+            ("follower", broker.replication.follower_throttle),
+        ):
+            rate.add_metric([side], throttle.rate_bytes_max if throttle.is_set else -1)
+            taken.add_metric([side], throttle.byte_count)
+            held.add_metric([side], throttle.held_count)
+        yield from (rate, taken, held)
 
     def _telemetry(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily

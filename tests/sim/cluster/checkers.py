@@ -20,6 +20,7 @@ C14 who is fenced leads nothing from then on; a new incarnation alone may keep, 
     unfenced, what nobody else could lead
 C15 nobody who is up leads what lies in a directory that it has lost
 C16 nobody is in sync and eligible at once
+C17 nothing new is placed on a cordoned broker
 """
 
 from collections import Counter
@@ -51,6 +52,7 @@ def check_decision(
     for key, partition in new.items():
         where = (after.topics_by_id[key[0]].name, partition)
         check_partition(after, partition, where)
+        check_cordoned(before, old.get(key), partition, where)
         if key in old:
             check_step(old[key], partition, changes[key], where)
             if unclean_topics is not None and after.topics_by_id[key[0]].name not in unclean_topics:
@@ -79,6 +81,13 @@ def check_leader(
 ) -> None:
     if new.leader not in (old.leader, NO_LEADER):
         assert is_up(image, new, new.leader), f"C13 {where}"
+
+
+def check_cordoned(
+    before: ClusterImage, old: PartitionImage | None, new: PartitionImage, where: Where
+) -> None:
+    for replica in set(new.replicas).difference(() if old is None else old.replicas):
+        assert not before.brokers[replica].is_cordoned, f"C17 {where}"
 
 
 def check_fenced(before: ClusterImage, after: ClusterImage) -> None:

@@ -36,6 +36,7 @@ class ModelBroker:
     wants_shutdown: bool = False
     may_stop: bool = False
     lost_dirs: list[bytes] = field(default_factory=list)
+    cordoned_dirs: list[bytes] = field(default_factory=list)
     is_silent: bool = False
     heard_ms: int = 0
 
@@ -67,6 +68,7 @@ class ModelBroker:
             want_fence=want_fence,
             want_shut_down=self.wants_shutdown,
             offline_log_dirs=list(self.lost_dirs),
+            cordoned_log_dirs=list(self.cordoned_dirs),
         )
 
     def led(self) -> list[tuple[bytes, PartitionImage]]:
@@ -140,6 +142,7 @@ def new_incarnation(before: "ModelBroker", random: Random, *, is_clean: bool) ->
         log_dirs=before.log_dirs,
         # A disk that was lost stays so until somebody changes it.
         lost_dirs=before.lost_dirs if random.random() < 0.5 else [],
+        cordoned_dirs=before.cordoned_dirs,
         incarnation_id=random.randbytes(16),
         previous_broker_epoch=before.broker_epoch if is_clean else -1,
     )

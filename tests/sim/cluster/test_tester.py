@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 from tests.sim.cluster.test_cluster_runs import run
 
-from headrace.cluster import brokers, image, isr, leadership, partition_change
-from headrace.cluster.image import NO_LEADER, ClusterImage, PartitionImage
+from headrace.cluster import (
+    brokers,
+    image,
+    isr,
+    leadership,
+    partition_change,
+    reassignments,
+    topics,
+)
+from headrace.cluster.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from headrace.cluster.partition_change import Election
+from headrace.cluster.placement import Candidate
 from headrace.cluster.sessions import BrokerSessions
 from headrace.wire.kafka.messages.metadata_records import PartitionChangeRecord
 
@@ -80,7 +89,23 @@ def nobody_is_missed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BrokerSessions, "expired", lambda *_: [])
 
 
+def cordons_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reassignments, "cordon_refusal", lambda *_: None)
+
+
+def cordoned_brokers_are_candidates(patch: pytest.MonkeyPatch) -> None:
+    def candidates(cluster: ClusterImage) -> list[Candidate]:
+        return [Candidate(each.broker_id, each.rack, each.fenced) for each in up(cluster)]
+
+    def up(cluster: ClusterImage) -> list[BrokerImage]:
+        return [each for each in cluster.brokers.values() if not each.in_controlled_shutdown]
+
+    patch.setattr(topics, "candidates_for", candidates)
+
+
 BUGS: list[tuple[Patch, str]] = [
+    (cordons_are_not_looked_at, "C17"),
+    (cordoned_brokers_are_candidates, "C17"),
     (any_replica_leads, "C7|C1"),
     (the_last_member_leaves, "C2"),
     (a_fenced_broker_may_lead, "C13"),

@@ -57,6 +57,7 @@ STEPS = {
     "unregister": 1,
     "assign": 8,
     "lose_directory": 3,
+    "cordon": 3,
     "failover": 2,
 }
 SESSION_MS, INTERVAL_MS = 3000, 500
@@ -300,6 +301,14 @@ class World:
         wanted = ReassignablePartition(partition_index=partition.index, replicas=replicas)
         topic = ReassignableTopic(name=name, partitions=[wanted])
         self.ask(AlterPartitionReassignmentsRequest(topics=[topic]))
+
+    def _cordon(self) -> None:
+        """All directories, or one, or none any more; told with the next heartbeat."""
+        broker = self._some_broker()
+        if broker is None:
+            return
+        count = self.random.choice((0, 0, 1, len(broker.log_dirs)))
+        broker.cordoned_dirs = self.random.sample(broker.log_dirs, count)
 
     def _unclean(self) -> None:
         name = self._some_topic()

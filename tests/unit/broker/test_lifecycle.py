@@ -75,6 +75,7 @@ class Stage:
         self.timers = SimulatedTimers(self.clock)
         self.controller = Controller()
         self.offset = EPOCH
+        self.cordoned: list[bytes] = []
         self.events: list[str] = []
         self.life = BrokerLifecycle(
             broker_id=3,
@@ -83,6 +84,7 @@ class Stage:
             settings=LifecycleSettings(INTERVAL_MS, registration_timeout_ms=1_000),
             metadata_offset=lambda: self.offset,
             offline_log_dirs=list,
+            cordoned_log_dirs=lambda: list(self.cordoned),
             clock=self.clock,
             timers=self.timers,
             random=Random(7),
@@ -248,3 +250,18 @@ def test_a_broker_that_never_started_has_nothing_to_leave() -> None:
     stage.advance(10 * INTERVAL_MS)
     assert not started.settled
     assert stage.controller.beats == []
+
+
+def test_a_cordon_is_told_at_once_and_then_with_every_heartbeat() -> None:
+    stage = Stage()
+    stage.start()
+    assert stage.controller.beats[-1].cordoned_log_dirs == []
+    count = len(stage.controller.beats)
+    stage.life.on_metadata()
+    assert len(stage.controller.beats) == count, "nothing new"
+    stage.cordoned.append(b"d" * 16)
+    stage.life.on_metadata()
+    assert len(stage.controller.beats) == count + 1
+    assert stage.controller.beats[-1].cordoned_log_dirs == [b"d" * 16]
+    stage.advance(INTERVAL_MS)
+    assert stage.controller.beats[-1].cordoned_log_dirs == [b"d" * 16]

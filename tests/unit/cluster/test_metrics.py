@@ -7,7 +7,7 @@ from headrace.cluster.metrics import ClusterMetrics, cluster_metrics
 
 
 def test_nothing_is_zero() -> None:
-    assert cluster_metrics(ClusterImage()) == ClusterMetrics(0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert cluster_metrics(ClusterImage()) == ClusterMetrics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_each_number_counts_its_own() -> None:
@@ -23,6 +23,7 @@ def test_each_number_counts_its_own() -> None:
     assert cluster_metrics(image) == ClusterMetrics(
         active_brokers=3,
         fenced_brokers=1,
+        cordoned_brokers=0,
         shutting_down_brokers=1,
         topics=1,
         partitions=4,

@@ -34,6 +34,7 @@ TopicKey = str | bytes
 _TOPIC_IDS_SINCE = 13
 _READ_COMMITTED = 1
 _FOLLOWERS_SERVE_SINCE = 11
+_NONE_HELD: "frozenset[Partition]" = frozenset()
 
 Answer = Callable[[list[Part]], None]
 
@@ -48,6 +49,8 @@ class Fetch:
         "_correlation_id",
         "_frame",
         "_full",
+        "_held",
+        "_pause_ms",
         "_session",
         "_timer",
         "_version",
@@ -74,6 +77,9 @@ class Fetch:
         self._waiting_on: list[Partition] = []
         self._timer: Timer | None = None
         self._available_bytes = 0
+        self._held: frozenset[Partition] = _NONE_HELD
+        """Partitions that a throttled replica gets nothing of for now."""
+        self._pause_ms = 0
 
     def start(self) -> None:
         """Answer now, or wait for `min_bytes` or `max_wait_ms`, whichever comes first."""
@@ -126,10 +132,14 @@ class Fetch:
         self._available_bytes = byte_count
         for one in self._wanted:
             partition = self._broker.partitions.find(one.topic, one.index)
-            if partition is not None:
+            # What is appended to a partition that is held back would only end the wait early.
+            if partition is not None and partition not in self._held:
                 partition.wait(self, follower=self._frame.replica_id >= 0)
                 self._waiting_on.append(partition)
-        self._timer = self._broker.timers.call_later(self._frame.max_wait_ms, self._complete)
+        wait_ms = self._frame.max_wait_ms
+        if self._held:
+            wait_ms = min(wait_ms, self._pause_ms)
+        self._timer = self._broker.timers.call_later(wait_ms, self._complete)
         self._broker.waiting_fetches.add(self)
 
     def on_appended(self, byte_count: int) -> None:
@@ -181,6 +191,8 @@ class Fetch:
         committed_only = frame.isolation_level == _READ_COMMITTED and not is_follower
         by_follower = self._version >= _FOLLOWERS_SERVE_SINCE and not is_follower
         rack_id = frame.rack_id if by_follower and broker.selects_by_rack else ""
+        throttles = is_follower and broker.replication.leader_throttle.is_set
+        self._held = _NONE_HELD
         rows: list[tuple[Wanted, FetchedPartition]] = []
         total = 0
         urgent = False
@@ -211,6 +223,8 @@ class Fetch:
                 diverging = _divergence(partition, wanted)
             if diverging is not None:
                 urgent = True
+            elif throttles and self._is_held_by_throttle(partition, wanted.fetch_offset):
+                pass
             elif wanted.fetch_offset != end_offset and (left > 0 or total == 0):
                 try:
                     region = log.read(
@@ -264,9 +278,40 @@ class Fetch:
             )
         return rows, total, urgent
 
+    def _is_held_by_throttle(self, partition: Partition, fetch_offset: int) -> bool:
+        """A replica that catches up gets nothing while the leader's rate is exceeded (KIP-73)."""
+        broker, in_sync = self._broker, partition.in_sync
+        if in_sync is None or self._frame.replica_id in in_sync.isr:
+            return False
+        if fetch_offset >= partition.log.log_end_offset:
+            return False
+        throttle = broker.replication.leader_throttle
+        replicas = partition.config.leader_replication_throttled_replicas
+        if not throttle.names(replicas, partition.index):
+            return False
+        pause_ms = throttle.pause_ms(broker.clock.monotonic_ms())
+        if not pause_ms:
+            return False
+        self._pause_ms = pause_ms
+        self._held |= {partition}
+        throttle.held_count += 1
+        return True
+
+    def _count_throttled(self, rows: list[tuple[Wanted, FetchedPartition]]) -> None:
+        broker, throttle = self._broker, self._broker.replication.leader_throttle
+        now_ms = broker.clock.monotonic_ms()
+        for wanted, row in rows:
+            partition = broker.partitions.find(wanted.topic, wanted.index)
+            if row.records_length and partition is not None:
+                replicas = partition.config.leader_replication_throttled_replicas
+                if throttle.names(replicas, partition.index):
+                    throttle.record(row.records_length, now_ms)
+
     def _finish(self, rows: list[tuple[Wanted, FetchedPartition]]) -> None:
         if self._frame.replica_id < 0:
             self._count_sent(rows)
+        elif self._broker.replication.leader_throttle.is_set:
+            self._count_throttled(rows)
         session = self._session
         if session is None:
             self._send(0, 0, rows)

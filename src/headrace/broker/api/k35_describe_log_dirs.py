@@ -62,4 +62,14 @@ def _describe(
         topics=list(topics.values()),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
+        is_cordoned=_is_cordoned(broker, path),
+    )
+
+
+def _is_cordoned(broker: "Broker", path: str) -> bool:
+    """As the controller has heard of it: from then on nothing new is placed there."""
+    registered = broker.image.brokers.get(broker.node_id)
+    return (
+        registered is not None
+        and broker.partitions.directory_id(path) in registered.cordoned_log_dirs
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from headrace.base.group_config import (
+    ASSIGNMENT_INTERVAL,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
     SHARE_HEARTBEAT_INTERVAL,
@@ -31,10 +32,11 @@ _ASSIGNOR_CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Of consumer groups (KIP-848); the first two may differ from group to group."""
+    """Of consumer groups (KIP-848); the first three may differ from group to group."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 0
     group_size_max: int = 2**31 - 1
     classic_group_size_max: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
@@ -47,6 +49,7 @@ class ConsumerSettings:
         return cls(
             session_timeout_ms=int(config["group.consumer.session.timeout.ms"]),
             heartbeat_interval_ms=int(config["group.consumer.heartbeat.interval.ms"]),
+            assignment_interval_ms=int(config["group.consumer.assignment.interval.ms"]),
             group_size_max=int(config["group.consumer.max.size"]),
             classic_group_size_max=int(config["group.max.size"]),
             assignors=tuple(_ASSIGNOR_CLASSES.get(name, name) for name in named),
@@ -62,6 +65,9 @@ class ConsumerSettings:
             session_timeout_ms=int(overrides.get(SESSION_TIMEOUT, self.session_timeout_ms)),
             heartbeat_interval_ms=int(
                 overrides.get(HEARTBEAT_INTERVAL, self.heartbeat_interval_ms)
+            ),
+            assignment_interval_ms=int(
+                overrides.get(ASSIGNMENT_INTERVAL, self.assignment_interval_ms)
             ),
         )
 

@@ -17,6 +17,7 @@ from typing import Any
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.events import EventLog
 from headrace.broker.replication.following import Following, Next, Position
+from headrace.broker.replication.throttle import ReplicationThrottle
 from headrace.quorum.peers import Peers
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.message import Message
@@ -68,7 +69,9 @@ class Fetcher:
         clock: Clock,
         timers: Timers,
         events: EventLog,
+        throttle: ReplicationThrottle,
     ) -> None:
+        """`throttle` is that of all fetchers of this broker."""
         self.leader_id = leader_id
         self._me = me
         self._broker_epoch = broker_epoch
@@ -77,6 +80,7 @@ class Fetcher:
         self._clock = clock
         self._timers = timers
         self._events = events
+        self._throttle = throttle
         self._followed: dict[Key, Following] = {}
         self._session: dict[Key, Position] = {}
         """What the leader's session holds."""
@@ -111,6 +115,8 @@ class Fetcher:
         if self._is_asking or self._is_closed:
             return
         now_ms = self._clock.monotonic_ms()
+        if self._throttle.is_set:
+            self._hold_back(now_ms)
         due = {
             key: following.position
             for key, following in self._followed.items()
@@ -126,6 +132,22 @@ class Fetcher:
             request,
             lambda response, _refused: self._on_answer(response, due),
         )
+
+    def _hold_back(self, now_ms: int) -> None:
+        """Throttled replicas that are out of sync wait until the rate is kept again."""
+        pause_ms = self._throttle.pause_ms(now_ms)
+        if not pause_ms:
+            return
+        for following in self._followed.values():
+            if following.is_in_sync or not self._is_throttled(following):
+                continue
+            if following.retry_at_ms <= now_ms:
+                following.retry_at_ms = now_ms + pause_ms
+                self._throttle.held_count += 1
+
+    def _is_throttled(self, following: Following) -> bool:
+        replicas = following.partition.config.follower_replication_throttled_replicas
+        return self._throttle.names(replicas, following.partition.index)
 
     def _request(self, due: dict[Key, Position]) -> FetchRequest:
         changed = {key: at for key, at in due.items() if self._session.get(key) != at}
@@ -219,6 +241,8 @@ class Fetcher:
             return False
         if data.records is not None:
             self.bytes_fetched += len(data.records)
+            if self._throttle.is_set and self._is_throttled(following):
+                self._throttle.record(len(data.records), self._clock.monotonic_ms())
         match following.on_answer(data, at):
             case Next.FETCH:
                 pass

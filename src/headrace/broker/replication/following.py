@@ -45,12 +45,14 @@ class Position(NamedTuple):
 
 
 class Following:
-    __slots__ = ("leader_epoch", "partition", "retry_at_ms")
+    __slots__ = ("is_in_sync", "leader_epoch", "partition", "retry_at_ms")
 
     def __init__(self, partition: "Partition", leader_epoch: int) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.retry_at_ms = 0
+        self.is_in_sync = False
+        """Whether the last answer left nothing that is committed to be fetched."""
 
     @property
     def key(self) -> tuple[bytes, int]:
@@ -96,6 +98,7 @@ class Following:
                 return Next.BACK_OFF
             log.append_follower(view[:sound])
         self.partition.on_leader_offsets(data.high_watermark, data.log_start_offset)
+        self.is_in_sync = data.high_watermark <= log.log_end_offset
         return Next.FETCH
 
     def _cut(self, leader_epoch: int, leader_end: int) -> None:

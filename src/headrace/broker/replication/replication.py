@@ -20,6 +20,7 @@ from headrace.broker.replication.fetcher import Fetcher, FetcherSettings
 from headrace.broker.replication.following import Following
 from headrace.broker.replication.in_sync import InSync, Proposal
 from headrace.broker.replication.isr_proposals import AskController, IsrProposals
+from headrace.broker.replication.throttle import ReplicationThrottle
 from headrace.cluster.image import ClusterImage, PartitionImage
 from headrace.quorum.peers import Peers
 
@@ -82,6 +83,19 @@ class Replication:
         """Of fetchers that are gone."""
         self.isr_shrinks = 0
         self.isr_expands = 0
+        window = (
+            me,
+            int(config["replication.quota.window.size.seconds"]) * 1000,
+            int(config["replication.quota.window.num"]),
+        )
+        self.leader_throttle = ReplicationThrottle(*window)
+        self.follower_throttle = ReplicationThrottle(*window)
+        self.take_settings()
+
+    def take_settings(self) -> None:
+        """Those that may change while the broker runs."""
+        self.leader_throttle.set(int(self._config["leader.replication.throttled.rate"]))
+        self.follower_throttle.set(int(self._config["follower.replication.throttled.rate"]))
 
     # -- roles ---------------------------------------------------------------------------------
 
@@ -197,6 +211,7 @@ class Replication:
                 self._clock,
                 self._timers,
                 self._events,
+                self.follower_throttle,
             )
         return fetcher
 

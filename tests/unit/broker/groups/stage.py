@@ -32,6 +32,7 @@ CONFIG: dict[str, Any] = {
     "offsets.retention.check.interval.ms": 600_000,
     "group.consumer.session.timeout.ms": 45_000,
     "group.consumer.heartbeat.interval.ms": 5_000,
+    "group.consumer.assignment.interval.ms": 0,
     "group.consumer.max.size": 2**31 - 1,
     "group.consumer.assignors": ("uniform", "range"),
     "group.consumer.migration.policy": "bidirectional",

@@ -10,6 +10,7 @@ from headrace.base.topic_config import TopicConfig
 from headrace.broker.partition import Partition
 from headrace.broker.replication.fetcher import Fetcher, FetcherSettings
 from headrace.broker.replication.following import Following, sound_bytes
+from headrace.broker.replication.throttle import ReplicationThrottle
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import OffsetOutOfRange, PartitionLog
@@ -148,6 +149,7 @@ class Stage:
         self.clock = SimulatedClock()
         self.timers = SimulatedTimers(self.clock)
         self.follower = partition(self.clock)
+        self.throttle = ReplicationThrottle(2, 1_000, 11)
 
     def follow(self, leader: Leader) -> Fetcher:
         self.follower.follow(leader.epoch)
@@ -160,6 +162,7 @@ class Stage:
             self.clock,
             self.timers,
             EventLog(lambda _line: None, self.clock),
+            self.throttle,
         )
         fetcher.add(Following(self.follower, leader.epoch))
         return fetcher
@@ -180,6 +183,53 @@ def test_a_follower_gets_all_that_the_leader_has() -> None:
     assert contents(stage.follower.log) == contents(leader.led.log)
     assert stage.follower.high_watermark == 25
     assert stage.follower.log.epochs.entries == [(3, 0)]
+
+
+def throttled_stage(replicas: tuple[str, ...]) -> tuple[Leader, Stage]:
+    """40 batches of 71 bytes to follow, 200 bytes a second allowed."""
+    leader, stage = Leader(partition(), 0), Stage()
+    for number in range(40):
+        write(leader.led.log, b"%02d" % number, 0)
+    leader.high_watermark = 40
+    stage.throttle.set(200)
+    stage.follower.config = TopicConfig(follower_replication_throttled_replicas=replicas)
+    return leader, stage
+
+
+def test_a_throttled_replica_that_is_out_of_sync_is_fetched_no_faster_than_its_rate() -> None:
+    leader, stage = throttled_stage(("0:2",))
+    stage.follow(leader)
+    stage.settle(leader, rounds=100)  # five seconds
+    taken = stage.throttle.byte_count
+    assert 200 * 4 <= taken <= 200 * 5 + 300, "one answer of 300 bytes may go over"
+    assert stage.throttle.held_count
+    assert stage.follower.log.log_end_offset < 40
+    stage.throttle.set(2**63 - 1)
+    stage.settle(leader, rounds=40)
+    assert contents(stage.follower.log) == contents(leader.led.log)
+
+
+@pytest.mark.parametrize("replicas", [(), ("1:2",), ("0:3",)])
+def test_who_is_not_named_is_not_throttled(replicas: tuple[str, ...]) -> None:
+    leader, stage = throttled_stage(replicas)
+    stage.follow(leader)
+    stage.settle(leader, rounds=40)
+    assert stage.follower.log.log_end_offset == 40
+    assert stage.throttle.byte_count == 0
+
+
+def test_a_replica_in_sync_is_counted_and_not_held_back() -> None:
+    leader, stage = throttled_stage(("*",))
+    stage.throttle.set(1_000_000)
+    fetcher = stage.follow(leader)
+    stage.settle(leader, rounds=40)
+    assert stage.follower.log.log_end_offset == 40
+    stage.throttle.set(1)  # exceeded by far
+    write(leader.led.log, b"new", 0)
+    leader.high_watermark = 40
+    stage.settle(leader, rounds=10)
+    assert stage.follower.log.log_end_offset == 41
+    assert fetcher.failure_count == 0
 
 
 def test_an_incremental_fetch_names_what_changed_alone() -> None:

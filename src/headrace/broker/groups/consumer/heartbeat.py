@@ -296,18 +296,27 @@ def advance(
             epoch += 1
             records.append(epoch_record(group.group_id, epoch, new_hash))
     current = _targets_after(group, member.member_id, replaced_id)
-    if epoch > group.assignment_epoch:
+    if epoch > group.assignment_epoch and _is_target_due(group, world, now):
         name = group.server_assignor(iter(members.values()), world.settings.assignors[0])
         parts = assign(members, current, regexes, world.topics, name)
         records += target_records(group, current, parts, epoch, now.wall_ms)
         target, assignment_epoch = parts[member.member_id], epoch
     else:
-        target, assignment_epoch = current.get(member.member_id, frozenset()), epoch
+        target, assignment_epoch = (
+            current.get(member.member_id, frozenset()),
+            group.assignment_epoch,
+        )
     decided = reconcile(member, target, assignment_epoch, group.owners, reported)
     written = group.members.get(member.member_id) if replaced_id is None else known
     if written is None or decided.is_apart_from(written):
         records.append(assignment_record(group.group_id, decided))
     return decided, is_refreshed
+
+
+def _is_target_due(group: ConsumerGroup, world: World, now: Instant) -> bool:
+    """Changes that come soon after one another are answered together, by a later heartbeat."""
+    made_ms, interval_ms = group.assignment_timestamp_ms, world.settings.assignment_interval_ms
+    return not made_ms or not interval_ms or not made_ms <= now.wall_ms < made_ms + interval_ms
 
 
 def _members_after(

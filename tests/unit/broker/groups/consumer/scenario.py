@@ -9,15 +9,18 @@
 > leave ann [-2]       leave
 > pass 45000           let milliseconds pass
 > restart              the coordinator reads its log anew
+> interval 2000        the group's consumer.assignment.interval.ms
 > show                 the group
 """
 
 from tests.unit.broker.groups.consumer.clients import ClassicConsumer, Consumer
 from tests.unit.broker.groups.stage import Stage, image_of, topic_image
 
+from headrace.base.group_config import ASSIGNMENT_INTERVAL
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.consumer.member import TopicIdPartition
 from headrace.broker.groups.group import Group
+from headrace.cluster.image import RESOURCE_GROUP
 from headrace.wire.kafka.errors import ErrorCode
 
 
@@ -105,6 +108,10 @@ class _Scenario:
 
     def _pass(self, delta_ms: str) -> list[str]:
         self.stage.pass_ms(int(delta_ms))
+        return []
+
+    def _interval(self, interval_ms: str) -> list[str]:
+        self.stage.image.configs[RESOURCE_GROUP, "g"] = {ASSIGNMENT_INTERVAL: interval_ms}
         return []
 
     def _restart(self) -> list[str]:

@@ -29,6 +29,7 @@ def test_all_named_scenarios_are_there() -> None:
     assert set(NAMES) >= {
         "conversion",
         "fencing",
+        "interval",
         "patterns",
         "range",
         "revocation",

@@ -1,0 +1,157 @@
+"""Plans carried out against a cluster of a few lines: batches, throttles, going on, ending."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.client.fake_broker import FakeBroker
+from tests.unit.client.fake_cluster import TOPIC, FakeCluster
+
+from headrace.client import cluster_changes
+from headrace.client.cluster import Cluster
+from headrace.client.cluster_state import ClusterState, describe_state
+from headrace.client.errors import ClientError
+from headrace.client.rebalance import Rebalance, cancel
+from headrace.client.replica_plan import Plan, plan
+from headrace.wire.kafka.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+
+BROKER, TOPIC_CONFIG = 4, 2
+RATES = {"leader.replication.throttled.rate", "follower.replication.throttled.rate"}
+
+
+class Watching:
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        self.told: list[tuple[int, int]] = []
+
+    def on_begun(self, total_bytes: int, partitions: int) -> None:
+        self.begun.append((total_bytes, partitions))
+
+    def on_progress(self, done_bytes: int, partitions_left: int) -> None:
+        self.told.append((done_bytes, partitions_left))
+
+
+@pytest.fixture
+def fake(broker: FakeBroker) -> FakeCluster:
+    """Six partitions on two of three brokers."""
+    return FakeCluster(broker, {index: [1, 2] for index in range(6)}, brokers=3)
+
+
+@pytest.fixture
+def cluster(broker: FakeBroker) -> Iterator[Cluster]:
+    with Cluster(broker.address, retry_timeout_ms=2_000) as opened:
+        yield opened
+
+
+def planner(state: ClusterState) -> Plan:
+    return plan(state.placed_brokers(), state.placed_partitions())
+
+
+def carried_out(cluster: Cluster, **options: int) -> tuple[Rebalance, Watching]:
+    watching = Watching()
+    return Rebalance(cluster, watching, pause=lambda _s: None, **options), watching
+
+
+def test_a_plan_is_carried_out_in_batches_and_leaders_are_elected(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    planned = planner(describe_state(cluster))
+    run, watching = carried_out(cluster, moves_at_once=2)
+    done = run.run(planner)
+    assert done.moved == len(planned.moves)
+    assert done.moved_bytes == planned.moved_bytes == 4_000
+    assert {index: where[0] for index, where in fake.replicas.items()} == fake.leaders
+    assert sorted(fake.leaders.values()) == [1, 1, 2, 2, 3, 3]
+    asked = fake.broker.requests(AlterPartitionReassignmentsRequest)
+    assert max(len(request.topics[0].partitions) for request in asked) == 2
+    assert watching.begun == [(4_000, done.moved)]
+    assert watching.told[-1] == (4_000, 0)
+    assert [each for each, _ in watching.told] == sorted(each for each, _ in watching.told)
+    assert fake.config_log == [], "nothing is throttled without being asked for"
+    assert planner(describe_state(cluster)).moves == ()
+
+
+def test_a_throttle_is_set_for_what_moves_and_taken_away_at_the_end(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    run, _ = carried_out(cluster, throttle_bytes=5_000_000)
+    run.run(planner)
+    rates = {
+        (name, key, value)
+        for kind, name, key, value in fake.config_log
+        if kind == BROKER and value is not None
+    }
+    assert rates == {(str(each), key, "5000000") for each in (1, 2, 3) for key in RATES}
+    named = {
+        key: value
+        for kind, _, key, value in fake.config_log
+        if kind == TOPIC_CONFIG and value is not None
+    }
+    leading = named["leader.replication.throttled.replicas"].split(",")
+    following = named["follower.replication.throttled.replicas"].split(",")
+    assert len(leading) == 2 * len(following) == 8
+    assert all(pair.endswith(":3") for pair in following)
+    assert not any(fake.configs.values()), "all of it is gone"
+
+
+def test_what_was_begun_is_waited_for_and_the_rest_is_done(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    fake.moving = {0: [3, 2], 1: [3, 1]}
+    run, watching = carried_out(cluster)
+    run.run(planner)
+    assert watching.begun[0] == (2_000, 2)
+    assert fake.replicas[0] in ([3, 2], [2, 3])
+    assert len(watching.begun) == 2
+    assert not fake.moving
+
+
+def test_what_has_no_leader_is_left_where_it_is(fake: FakeCluster, cluster: Cluster) -> None:
+    fake.leaders[0] = fake.leaders[5] = -1
+    run, _ = carried_out(cluster)
+    run.run(planner)
+    assert fake.replicas[0] == fake.replicas[5] == [1, 2]
+    assert 3 in fake.replicas[1] + fake.replicas[2] + fake.replicas[3] + fake.replicas[4]
+
+
+def test_a_move_that_somebody_else_ended_is_told(fake: FakeCluster, cluster: Cluster) -> None:
+    fake.looks_per_move = 10**6
+    run, _ = carried_out(cluster)
+    run._pause = lambda _s: fake.moving.clear()  # type: ignore[method-assign]
+    with pytest.raises(ClientError, match="did not arrive"):
+        run.run(planner)
+
+
+def test_moves_are_cancelled_with_their_throttles(fake: FakeCluster, cluster: Cluster) -> None:
+    assert cancel(cluster) == []
+    fake.moving = {0: [3, 2], 4: [1, 3]}
+    fake.looks_per_move = 10**6
+    assert sorted(cancel(cluster)) == [(TOPIC, 0), (TOPIC, 4)]
+    assert not fake.moving
+    assert {each[2] for each in fake.config_log if each[0] == BROKER} == RATES
+    assert all(each[3] is None for each in fake.config_log)
+
+
+def test_a_cordon_waits_until_it_is_heard_of(fake: FakeCluster, cluster: Cluster) -> None:
+    assert cluster_changes.cordon(cluster, 2)
+    assert fake.cordoned
+    assert cluster_changes.uncordon(cluster, 2)
+    assert not fake.cordoned
+    fake.fenced = {2}
+    assert not cluster_changes.cordon(cluster, 2), "noted, and not in effect"
+
+
+def test_only_a_broker_that_is_stopped_and_empty_is_forgotten(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    with pytest.raises(ClientError, match="runs: stop it first"):
+        cluster_changes.unregister(cluster, describe_state(cluster), 3, force=False)
+    fake.fenced = {2, 3}
+    with pytest.raises(ClientError, match="has 6 replicas"):
+        cluster_changes.unregister(cluster, describe_state(cluster), 2, force=False)
+    cluster_changes.unregister(cluster, describe_state(cluster), 3, force=False)
+    cluster_changes.unregister(cluster, describe_state(cluster), 2, force=True)
+    assert fake.ids == [1]
+    with pytest.raises(ClientError, match="not registered; there are 1"):
+        describe_state(cluster).broker(2)
