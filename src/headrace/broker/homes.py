@@ -69,6 +69,10 @@ class Homes:
     def directory_ids(self) -> list[bytes]:
         return [directory.directory_id for directory in self._identified()]
 
+    @property
+    def are_several(self) -> bool:
+        return len(self.directories) > 1
+
     def _identified(self) -> list[LogDirectory]:
         """Without those whose id could not be read."""
         return [d for d in self.directories if d.directory_id != DIRECTORY_UNASSIGNED]

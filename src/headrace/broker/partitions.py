@@ -204,6 +204,7 @@ class Partitions:
             described = image.topics_by_id[topic_id].partitions
             for index, partition in partitions.items():
                 self.roles.on_described(partition, described[index])
+                self._maybe_assign(partition, described[index])
         for topic_id, indexes in self._damage.all():
             self._follow_topic(image, image.topics_by_id[topic_id], sorted(indexes))
 
@@ -240,12 +241,14 @@ class Partitions:
             self.assign((topic_id, described.index), DIRECTORY_LOST)
 
     def _maybe_assign(self, partition: Partition, described: PartitionImage) -> None:
-        """A copy that was made anew lies where it lies."""
+        """The controller must know which replicas a directory takes along when it fails. With one
+        directory the broker goes with it: then only a copy that was made anew is told of."""
         assigned = described.directory_of(self._node_id)
         here = self._homes.of(partition).directory_id
-        if self.assign is None or partition.error or assigned in (DIRECTORY_UNASSIGNED, here):
+        if self.assign is None or partition.error or assigned == here:
             return
-        self.assign((partition.topic_id, partition.index), here)
+        if assigned != DIRECTORY_UNASSIGNED or self._homes.are_several:
+            self.assign((partition.topic_id, partition.index), here)
 
     def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self._configs.of(image, topic.name)
@@ -468,30 +471,46 @@ class Partitions:
     def _on_directory_failure(self, directory: LogDirectory, error: StorageError) -> None:
         self._on_storage_error(directory.path, error)
         for partition in self._homes.in_directory(directory.path):
-            if not partition.error and not self._moves_out(partition):
+            if partition.error:
+                continue
+            described = self._described(partition)
+            if described is None or not self._moves_out(partition, described):
                 partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
+                self._maybe_tell_lost(partition, described, directory)
 
-    def _moves_out(self, partition: Partition) -> bool:
-        """True if it had nothing there, and nobody was told that it would: another will do."""
-        if partition in self._made or self._image is None:
-            return False
-        topic = self._image.topics_by_id.get(partition.topic_id)
-        if topic is None:
-            return False
-        assigned = topic.partitions[partition.index].directory_of(self._node_id)
-        if assigned != DIRECTORY_UNASSIGNED:
+    def _described(self, partition: Partition) -> PartitionImage | None:
+        topic = None if self._image is None else self._image.topics_by_id.get(partition.topic_id)
+        if topic is None or partition.index >= len(topic.partitions):
+            return None
+        return topic.partitions[partition.index]
+
+    def _moves_out(self, partition: Partition, described: PartitionImage) -> bool:
+        """True if it had nothing there: another will do, and is told before a heartbeat tells of
+        the failed one."""
+        if partition in self._made:
             return False
         other = self._homes.choose()
         self._homes.settle(partition, other)
+        if other.failure is None and self._has_roles:
+            self._maybe_assign(partition, described)
         return other.failure is None
+
+    def _maybe_tell_lost(
+        self, partition: Partition, described: PartitionImage | None, directory: LogDirectory
+    ) -> None:
+        """A heartbeat tells of the directory. If the controller does not know yet that the replica
+        is there (it is new), it is told that the replica is lost."""
+        if described is None or described.directory_of(self._node_id) == directory.directory_id:
+            return
+        self._maybe_give_up(partition.topic_id, described)
 
     def _on_partition_failure(self, partition: Partition, error: StorageError) -> None:
         if not isinstance(error, CorruptionError):  # it is its directory's to tell
             return
         self._on_storage_error(partition.name, error)
-        topic = None if self._image is None else self._image.topics_by_id.get(partition.topic_id)
-        if topic is not None and partition.index < len(topic.partitions):
-            self._maybe_give_up(topic.topic_id, topic.partitions[partition.index])
+        described = self._described(partition)
+        if described is not None:
+            self._maybe_give_up(partition.topic_id, described)
 
     def _on_storage_error(self, name: str, error: StorageError) -> None:
         self.storage_error_count += 1
