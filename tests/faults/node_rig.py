@@ -1,6 +1,6 @@
 """Nodes as single processes, each with its own disks and, where asked for, its own network.
 
-Owns: the processes, their addresses, directories and logs. Must not know: which faults are injected.
+Owns: the processes, their addresses, directories and logs. Must not know: what is broken.
 
 `headrace up` gives every node one directory on 127.0.0.1. Here a node has the directories that a
 test mounts for it, and may be started behind another command (`ip netns exec …`).

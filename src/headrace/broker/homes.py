@@ -90,7 +90,8 @@ class Homes:
         if len(found) < 2:
             return found[0] if found else None
         own = [d for d in found if d.topic_id_of(topic, index) == topic_id]
-        if len(own) == 1:
+        if own:
+            # Of two that are its own a move had been in its last step: they hold the same.
             for directory in found:
                 if directory is not own[0]:
                     directory.set_aside(topic, index)
@@ -102,6 +103,10 @@ class Homes:
             return False
         self._has_missed = True
         return True
+
+    def at(self, path: str) -> LogDirectory | None:
+        wanted = path.rstrip("/")
+        return next((d for d in self.directories if d.path.rstrip("/") == wanted), None)
 
     def choose(self, assigned: bytes = DIRECTORY_UNASSIGNED) -> LogDirectory:
         """For a new partition: where it is assigned, else in service with the fewest."""

@@ -291,6 +291,92 @@ class LogDirectory:
         log.release_files()
         return log
 
+    # -- copies from another directory (KIP-113) -----------------------------------------------
+
+    def has_left_future(self, topic: str, index: int) -> str | None:
+        """The folder of an unfinished copy that an earlier process left; once."""
+        return self._folders.left_future(topic, index)
+
+    def open_future(
+        self, topic: str, index: int, topic_id: bytes, config: LogConfig, left: str | None = None
+    ) -> PartitionLog:
+        """The copy of a partition that is in another directory: new, or `left` by an earlier
+        process. It is not among `logs`."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            copy = PartitionLog.open(
+                self._storage,
+                left or self._folders.new_future(topic, index),
+                topic,
+                index,
+                config,
+                self._clock,
+                topic_id=topic_id,
+                files=self._files,
+            )
+        except CorruptionError:
+            raise
+        except StorageError as error:
+            self.fail(error)
+            raise
+        copy.on_failure = self._on_log_failure
+        return copy
+
+    def promote_future(self, copy: PartitionLog, log_start_offset: int) -> PartitionLog:
+        """The copy has everything, and takes the partition's name; it is durable then."""
+        key = (copy.topic, copy.partition)
+        topic_id, config, end_offset = copy.topic_id, copy.config, copy.log_end_offset
+        try:
+            copy.close()
+            if self._forget(key):
+                self._checkpoint_forgotten()
+            self._recovery_points[key] = end_offset
+            if log_start_offset > copy.segments[0].base_offset:
+                # Records that were deleted must not be back after a crash.
+                self._log_starts[key] = log_start_offset
+                self._write_offsets(checkpoints.LOG_START_OFFSETS, self._log_starts)
+            self._folders.promote(copy.path, *key)
+            log = PartitionLog.open(
+                self._storage,
+                self._folders.path_of(*key),
+                *key,
+                config,
+                self._clock,
+                topic_id=topic_id,
+                files=self._files,
+                clean=True,
+                recovery_point=end_offset,
+                log_start_offset=log_start_offset,
+            )
+        except StorageError as error:
+            self.fail(error)
+            raise
+        log.take_over_transactions(copy)
+        log.on_failure = self._on_log_failure
+        log.before_cut = self._before_cut
+        self.logs[key] = log
+        return log
+
+    def drop_future(self, copy: PartitionLog) -> None:
+        copy.abandon()
+        self.drop_left_future(copy.path)
+
+    def drop_left_future(self, path: str) -> None:
+        if self.failure is None and self._storage.is_directory(path):
+            try:
+                self._folders.doom_future(path)
+            except StorageError as error:
+                self.fail(error)
+
+    def drop_left_futures(self) -> None:
+        """Copies that nobody asked for: their partitions are not on this node any more."""
+        if self.failure is None:
+            try:
+                self._folders.doom_left_futures()
+            except StorageError as error:
+                self.fail(error)
+
     def sync_new(self) -> None:
         """Make new partitions' ids durable, before anything in them is acknowledged.
 

@@ -47,6 +47,15 @@ class Flusher:
         self._last_flush_ms = log.clock.now_ms()
         self._waiting: list[OnDone] = []
 
+    @property
+    def is_flushing(self) -> bool:
+        return self._is_flushing
+
+    def take_waiting(self) -> list[OnDone]:
+        """Those whose flush has not begun: another log has taken this one's place."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
     def on_names_changed(self) -> None:
         """Files came, went or were renamed: they are synced before the recovery point moves."""
         self._names_dirty = True
@@ -161,8 +170,9 @@ class Flusher:
             log.fail(error)
         elif log.failure is None and cut_count == self.cut_count:
             self.recovery_point = max(self.recovery_point, target)
+        failure = log.failure  # one of them may put another log in this one's place
         for on_done in waiting:
-            on_done(log.failure)
+            on_done(failure)
         if self._waiting and not self._is_flushing:
             self._start()
 

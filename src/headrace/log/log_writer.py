@@ -386,6 +386,22 @@ class LogWriter:
             self.fail(error)
             raise
 
+    @property
+    def is_settling(self) -> bool:
+        """A sync of the log or of its epochs is under way, and somebody may wait for it."""
+        return self.flusher.is_flushing or self._is_saving_epochs
+
+    def take_over(self, other: "LogWriter") -> None:
+        """This log has all batches of `other` in another folder; what is known besides comes too:
+        epochs without a record, producers whose batches are gone, transactions that ended."""
+        self.epochs = LeaderEpochs(other.epochs.entries)
+        self.save_epochs()
+        self.producers = other.producers
+        self.take_over_transactions(other)
+
+    def take_over_transactions(self, other: "LogWriter") -> None:
+        self._completed = list(other._completed)
+
     # -- epochs ------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
