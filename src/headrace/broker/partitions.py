@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.damage import Damage
@@ -100,6 +100,7 @@ class Partitions:
         self.storage_error_count = 0
         for directory in self.homes.directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
+            directory.on_full = partial(self._on_directory_full, directory)
 
     # -- finding -----------------------------------------------------------------------
 
@@ -538,6 +539,20 @@ class Partitions:
                 partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._maybe_tell_lost(partition, described, directory)
 
+    def _on_directory_full(self, directory: LogDirectory, error: DiskFullError) -> None:
+        self._log.error("log_dir_full", path=directory.path, error=str(error.cause))
+
+    def full_paths(self) -> list[str]:
+        return [directory.path for directory in self.homes.directories if directory.full]
+
+    def look_for_room(self) -> None:
+        """Directories that were full and have room again take records at once."""
+        for directory in self.homes.directories:
+            if directory.look_for_room():
+                self._log.info("log_dir_has_room", path=directory.path)
+                for partition in self.homes.in_directory(directory.path):
+                    partition.on_room()
+
     def _described(self, partition: Partition) -> PartitionImage | None:
         topic = None if self._image is None else self._image.topics_by_id.get(partition.topic_id)
         if topic is None or partition.index >= len(topic.partitions):
@@ -609,7 +624,8 @@ class Partitions:
         now_ms = self._clock.now_ms()
         for partition, log in self._kept_up():
             try:
-                log.maybe_roll(now_ms)
+                if log.full is None:
+                    log.maybe_roll(now_ms)
                 log.retain(now_ms, partition.high_watermark)
                 log.expire_producers(now_ms)
             except StorageError as error:

@@ -9,14 +9,15 @@ producer snapshot made at a roll never knows of a batch behind it.
 
 Invariants: segments are in order of base offset, the last one is active; below
 `log_end_offset` every byte is in a file; a failed write or sync ends all writing for good
-(KAFKA-10778): `failure` says why, and only opening the log again heals it.
+(KAFKA-10778): `failure` says why, and only opening the log again heals it. A disk without room is
+not that: what was staged is forgotten, `full` says so, and writing goes on after `on_room`.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.storage import Buffer
 from headrace.log import checkpoints, producer_snapshot
 from headrace.log.config import NEVER, LogConfig
@@ -75,6 +76,9 @@ class LogWriter:
         self.log_start_offset = max(log_start_offset, self.segments[0].base_offset)
         self.log_end_offset = recovered.log_end_offset
         self.failure: StorageError | None = None
+        self.full: DiskFullError | None = None
+        """Nothing is written until there is room; what there is is read on."""
+        self.on_full: Callable[[DiskFullError], None] | None = None
         self.on_failure: Callable[[StorageError], None] | None = None
         self.before_cut: Callable[[], None] | None = None
         """Called when the recovery point has gone back and must be on disk before bytes go."""
@@ -126,6 +130,8 @@ class LogWriter:
         """
         if self.failure is not None:
             raise self.failure
+        if self.full is not None:
+            raise self.full
         delta = header.last_offset_delta
         has_producer = header.producer_id >= 0
         if has_producer and not header.attributes & CONTROL_BIT:
@@ -193,6 +199,8 @@ class LogWriter:
         """Write batches that carry their offsets and epochs, as the leader sent them."""
         if self.failure is not None:
             raise self.failure
+        if self.full is not None:
+            raise self.full
         position = 0
         while position < len(batches):
             header = read_header(batches, position)
@@ -250,8 +258,12 @@ class LogWriter:
     def _save_aborted(self) -> None:
         aborted, self._unsaved_aborted = self._unsaved_aborted, []
         self.has_aborted = True
-        with self.failing():
-            self._active.add_aborted(aborted)
+        try:
+            with self.failing():
+                self._active.add_aborted(aborted)
+        except DiskFullError:
+            # The batches are written; readers have the index in memory, the file gets it later.
+            self._active.is_aborted_unsaved = True
 
     # -- rolling -----------------------------------------------------------------------------
 
@@ -291,6 +303,7 @@ class LogWriter:
         have no such file.
         """
         if segment.aborted():
+            segment.maybe_save_aborted()
             file = segment.open_aborted()
             self.files.storage.sync_now(file)
             file.close()
@@ -371,11 +384,38 @@ class LogWriter:
         """End all writing. What is staged is forgotten."""
         if self.failure is not None:
             return
+        if isinstance(error, DiskFullError):
+            self._on_no_room(error)
+            return
         self.failure = error
         self._buffers = []
         self._marks = []
         if self.on_failure is not None:
             self.on_failure(error)
+
+    def _on_no_room(self, error: DiskFullError) -> None:
+        """Forget what is staged, as if it had never come. An epoch that it began may stay: it
+        begins at the end of the log, with or without a record."""
+        self.full = error
+        had_staged = bool(self._marks)
+        self._buffers = []
+        self._marks = []
+        end_offset = self._next_offset = self.log_end_offset
+        self._filled_bytes = self._active.size
+        self._completed = [each for each in self._completed if each.last_offset < end_offset]
+        self._unsaved_aborted = [
+            each for each in self._unsaved_aborted if each.last_offset < end_offset
+        ]
+        if had_staged:
+            self.producers = run(
+                load_producers(self.files.storage, self.path, self.segments, end_offset, end_offset)
+            )
+        if self.on_full is not None:
+            self.on_full(error)
+
+    def on_room(self) -> None:
+        """There is room again, perhaps: the next write shows."""
+        self.full = None
 
     @contextmanager
     def failing(self) -> Iterator[None]:
