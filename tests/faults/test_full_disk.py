@@ -1,8 +1,8 @@
 """A broker whose disk fills up under load: records are refused there, everything else goes on.
 
-Three brokers, three replicas. The only disk of one of them, with its part of the metadata log and of
-`__consumer_offsets`, is a small file system that the test fills to the last byte, and gives back.
-An idempotent producer writes with acks=all to partitions that it leads and to others all the while.
+Three brokers, three replicas. The only disk of one of them, with its part of the metadata log and
+of `__consumer_offsets`, is a small file system that the test fills to the last byte, and gives
+back. An idempotent producer writes with acks=all to all partitions all the while.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.faults.node_rig import NodeRig, rig_of
 from tests.faults.readers import end_offsets, invented
 from tests.faults.replicas import WAIT_S, Led, await_told, is_whole, led_at
 from tests.faults.test_replication import IMPATIENCE, tell, verdict
-from tests.faults.topic_load import open_connection
+from tests.faults.topic_load import open_connection, topics_at
 from tests.interop.confluent import TIMEOUT_S, admin_of, read_all
 from tests.interop.nodes import until
 
@@ -41,7 +41,7 @@ from headrace.wire.kafka.records import build_batch
 PARTITIONS = 3
 VICTIM = 2
 TOPIC = "full"
-SETTINGS = {"replica.lag.time.max.ms": "2000", "replica.fetch.backoff.ms": "200"}
+SETTINGS = {"replica.lag.time.max.ms": "1000", "replica.fetch.backoff.ms": "200"}
 
 
 def create(rig: NodeRig, topic: str, partitions: int, replicas: int) -> None:
@@ -54,12 +54,12 @@ def sent_to(rig: NodeRig, topic: str, partition: int, leader: int) -> int:
     """What the leader answers to one record with acks=1."""
     batch = bytes(build_batch([(None, b"x" * 1000, (), 1_700_000_000_000)]))
     data = [PartitionProduceData(index=partition, records=batch)]
-    request = ProduceRequest(
-        acks=1, timeout_ms=5_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
-    )
+    topic_id = topics_at(rig.nodes[leader].listen)[topic]
+    one = TopicProduceData(name=topic, topic_id=topic_id, partition_data=data)
+    request = ProduceRequest(acks=1, timeout_ms=5_000, topic_data=[one])
     connection = open_connection(rig.nodes[leader].listen)
     try:
-        answer = connection.call(request, ProduceResponse, 9)
+        answer = connection.call(request, ProduceResponse)
     finally:
         connection.close()
     return int(answer.responses[0].partition_responses[0].error_code)

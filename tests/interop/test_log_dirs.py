@@ -78,6 +78,7 @@ def log_dirs_shown(java: JavaTools, rig: NodeRig, topic: str) -> list[tuple[int,
     ]
 
 
+@pytest.mark.long
 def test_a_replica_is_moved_by_a_plan_with_log_dirs(
     rig: NodeRig, java: JavaTools, tmp_path: Path
 ) -> None:

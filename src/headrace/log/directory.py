@@ -647,6 +647,12 @@ class LogDirectory:
         """Close every log, write the checkpoints, and the marker last; False if there is none."""
         if self.failure is not None:
             return False
+        try:
+            return self._close(broker_epoch)
+        except DiskFullError:
+            return False  # all that was acknowledged is there; the next start looks for itself
+
+    def _close(self, broker_epoch: int) -> bool:
         self._flush_together()
         for log in self.logs.values():
             log.close()
