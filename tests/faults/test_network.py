@@ -12,7 +12,9 @@ rounds a long row has.
 
 import os
 import random
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,21 +22,31 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
+from tests.conftest import not_run
 from tests.faults.load import ProduceLoad, TailReader, await_acknowledged, record_poll, value_of
 from tests.faults.networks import CLIENT, Network, network
 from tests.faults.node_rig import REPLICATED, NodeRig, RigNode
 from tests.faults.readers import batches, end_offsets, invented, segments
 from tests.faults.replicas import WAIT_S, Led, await_told, is_whole
 from tests.faults.test_replication import FAST, IMPATIENCE, tell, verdict
+from tests.faults.topic_load import open_connection
 from tests.interop.confluent import TIMEOUT_S, admin_of, read_all
 from tests.interop.nodes import until
 
 from headrace.testing.history import History
+from headrace.wire.kafka.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from headrace.wire.kafka.records import read_records
 
 NODES = (1, 2, 3)
 PARTITIONS = 3
 ROUNDS = int(os.environ.get("HEADRACE_REPLICATION_ROUNDS", "5"))
+SYNCS = 6
+"""At so many syncs, one after the other, a starting broker is killed."""
 SPELL_S = 6.0
 """How long a fault lasts that takes no leadership away."""
 SETTINGS = {
@@ -52,6 +64,8 @@ class Stage:
     net: Network
     rig: NodeRig
     chance: random.Random
+    topic: str = ""
+    """Of the run under way."""
 
     def others(self, node: int) -> list[int]:
         return [each for each in NODES if each != node]
@@ -114,6 +128,63 @@ def killed(stage: Stage, leader: int) -> Iterator[None]:
     stage.rig.start(leader)
 
 
+def killed_while_removed(stage: Stage, leader: int) -> Iterator[None]:
+    """It dies while its replicas are taken from it, and gets them back afterwards."""
+    stage.rig.kill(leader)
+    others = stage.others(leader)
+    reassign(stage, others[0], others)
+    yield
+    stage.rig.start(leader)
+    reassign(stage, others[0], list(NODES))
+
+
+def reassign(stage: Stage, asked: int, replicas: list[int]) -> None:
+    assert stage.topic
+    wanted = [
+        ReassignablePartition(partition_index=index, replicas=replicas)
+        for index in range(PARTITIONS)
+    ]
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=stage.topic, partitions=wanted)], timeout_ms=10_000
+    )
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        connection = open_connection(stage.rig.nodes[asked].listen)
+        try:
+            answer = connection.call(request, AlterPartitionReassignmentsResponse)
+        finally:
+            connection.close()
+        rows = [row for topic in answer.responses for row in topic.partitions]
+        if not answer.error_code and all(not row.error_code for row in rows):
+            return
+        assert time.monotonic() < deadline_s, answer
+        time.sleep(0.1)
+
+
+def killed_at_a_sync(stage: Stage, leader: int) -> Iterator[None]:
+    """kill -9 at the N-th sync after a start, N grows: recovery is interrupted too."""
+    need("strace")
+    stage.rig.kill(leader)
+    node = stage.rig.nodes[leader]
+    prefix = node.prefix
+    for count in range(1, 1 + SYNCS):
+        words = ["strace", "-f", "-qq", "-o", str(node.data / "strace.out")]
+        words += ["-e", "trace=fdatasync,fsync"]
+        words += ["-e", f"inject=fdatasync,fsync:signal=KILL:when={count}"]
+        node.prefix = [*prefix, *words]
+        stage.rig.launch(node)
+        node.prefix = prefix
+        assert node.process is not None
+        try:
+            node.process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(node.process.pid, signal.SIGKILL)
+            pytest.fail(f"void: it did not die at sync {count}")
+        assert "killed by SIGKILL" in (node.data / "strace.out").read_text()
+    yield
+    stage.rig.start(leader)
+
+
 # -- faults under which everything goes on ---------------------------------------------------------
 
 
@@ -166,6 +237,29 @@ def reset(stage: Stage, leader: int) -> Iterator[None]:
     assert stage.net.struck(leader) > 0, "void: no packet was struck"
 
 
+def slow_disk(stage: Stage, leader: int) -> Iterator[None]:
+    """Every sync of the leader takes 300 ms longer."""
+    need("strace")
+    process = stage.rig.nodes[leader].process
+    assert process is not None
+    out = stage.rig.nodes[leader].data / "slow.out"
+    words = ["strace", "-f", "-qq", "-p", str(process.pid), "-o", str(out)]
+    words += ["-e", "trace=fdatasync,fsync"]
+    words += ["-e", "inject=fdatasync,fsync:delay_enter=300000"]
+    tracer = subprocess.Popen(words)
+    try:
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait(WAIT_S)
+    assert "DELAYED" in out.read_text(), "void: no sync was slow"
+
+
+def need(program: str) -> None:
+    if shutil.which(program) is None:
+        not_run(f"{program} is not installed: apt-get install {program}")
+
+
 def all_killed(stage: Stage, _leader: int) -> Iterator[None]:
     for node in NODES:
         stage.rig.kill(node)
@@ -181,6 +275,7 @@ def all_killed(stage: Stage, _leader: int) -> Iterator[None]:
 
 def rounds_of(stage: Stage, fault: Fault, rounds: int, topic: str, *, takes_over: bool) -> str:
     servers = stage.rig.bootstrap_servers
+    stage.topic = topic
     admin = admin_of(servers)
     new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=3)
     admin.create_topics([new])[topic].result(TIMEOUT_S)
@@ -225,6 +320,13 @@ def hurt_leader(
     assert next(steps, None) is None
     stage.net.heal_all()
     await_told(stage.rig.addresses(), topic, is_whole)
+    await_all_acknowledged(load)
+
+
+def await_all_acknowledged(load: ProduceLoad) -> None:
+    """Every partition, from now on: what it waited belongs to this round."""
+    heard = [load.gaps.count(each) for each in range(PARTITIONS)]
+    until(lambda: all(load.gaps.count(each) > heard[each] for each in range(PARTITIONS)), WAIT_S)
 
 
 def await_take_over(stage: Stage, topic: str, before: Led, load: ProduceLoad) -> None:
@@ -235,8 +337,8 @@ def await_take_over(stage: Stage, topic: str, before: Led, load: ProduceLoad) ->
         )
 
     await_told(stage.rig.addresses(before.leader), topic, is_taken_over)
-    heard = [load.gaps.count(each) for each in range(PARTITIONS)]
-    until(lambda: all(load.gaps.count(each) > heard[each] for each in range(PARTITIONS)), WAIT_S)
+    # Counted from now on: these acknowledgements come from whoever leads without it.
+    await_all_acknowledged(load)
 
 
 def compare_replicas(stage: Stage, topic: str) -> None:
@@ -262,7 +364,10 @@ def held_by(node: RigNode, topic: str, partition: int) -> list[tuple[int, int, s
 ROWS: dict[str, tuple[Fault, bool]] = {
     "C1-kill": (killed, True),
     "C2-kill-all": (all_killed, False),
+    "C3-kill-at-a-sync": (killed_at_a_sync, True),
+    "M1-reassigned": (killed_while_removed, True),
     "S1-sleep": (asleep, True),
+    "W3-slow-disk": (slow_disk, False),
     "N1-isolated": (isolated, True),
     "N2-deaf": (deaf, True),
     "N2-mute": (mute, True),
