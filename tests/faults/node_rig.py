@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-START_TIMEOUT_S = 60.0
+from tests.interop import java_tools
+
+START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 
@@ -138,10 +140,13 @@ class NodeRig:
                 start_new_session=True,
             )
 
+    def _has_started(self, node: RigNode) -> bool:
+        return "event=started" in node.log_text()
+
     def await_started(self, node: RigNode) -> None:
         assert node.process is not None
         deadline_s = time.monotonic() + START_TIMEOUT_S
-        while "event=started" not in node.log_text():
+        while not self._has_started(node):
             assert node.process.poll() is None, node.log_text()
             assert time.monotonic() < deadline_s, node.log_text()
             time.sleep(0.02)
@@ -170,6 +175,54 @@ class NodeRig:
     def is_alive(self, node_id: int) -> bool:
         process = self.nodes[node_id].process
         return process is not None and process.poll() is None
+
+
+class KafkaRig(NodeRig):
+    """The same with nodes of the real Kafka: the control."""
+
+    def _has_started(self, node: RigNode) -> bool:
+        """Its clients' listener opens when it is unfenced."""
+        with contextlib.suppress(OSError), socket.create_connection((node.host, node.port), 1):
+            return True
+        return False
+
+    def launch(self, node: RigNode) -> None:
+        voters = ",".join(
+            f"{each.node_id}@{each.host}:{each.controller_port}" for each in self.nodes.values()
+        )
+        client, controller = f"PLAINTEXT://{node.listen}", f"{node.host}:{node.controller_port}"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": str(node.node_id),
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{client},CONTROLLER://{controller}",
+            "advertised.listeners": client,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": ",".join(map(str, node.log_dirs)),
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            **self._settings,
+            **node.settings,
+        }
+        node.data.mkdir(parents=True, exist_ok=True)
+        path = node.data / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        java += ["-cp", java_tools.class_path()]
+        if not (node.log_dirs[0] / "meta.properties").exists():
+            words = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(path)]
+            subprocess.run([*java, *words], check=True, capture_output=True, timeout=60)
+        with node.log.open("wb") as log:
+            node.process = subprocess.Popen(
+                [*node.prefix, *java, "kafka.Kafka", str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=node.data,
+                start_new_session=True,
+            )
 
 
 @contextlib.contextmanager
