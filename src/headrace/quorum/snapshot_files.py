@@ -76,7 +76,6 @@ class SnapshotWriter:
         self.path = f"{folder}/{snapshot_name(snapshot_id)}{WRITTEN}"
         self._storage = storage
         self.file: File = storage.open(self.path, create=True)
-        self.file.truncate(0)
         self._now_ms = now_ms
         self._next_offset = 0
         self._values: list[bytes] = []
@@ -90,6 +89,7 @@ class SnapshotWriter:
             records.append((ControlRecordType.KRAFT_VERSION, version, 0))
             records.append((ControlRecordType.KRAFT_VOTERS, voters.to_record(), 0))
         try:
+            self.file.truncate(0)
             self._write_control(records)
         except DiskFullError:
             self.abandon()
