@@ -231,6 +231,7 @@ class Partition:
     def follow(self, leader_epoch: int) -> None:
         """Another broker leads, or none: nobody here may wait any longer."""
         self.commit_staged_first()
+        self._unbegun = None
         self.leader_epoch = leader_epoch
         self.in_sync = None
         self.is_leader = self.is_following = False

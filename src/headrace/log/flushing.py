@@ -15,7 +15,7 @@ Invariant: below the recovery point every byte is durable, and so are the names 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.storage import File
 from headrace.log.config import NEVER
 
@@ -166,6 +166,10 @@ class Flusher:
     ) -> None:
         log = self._log
         self._is_flushing = False
+        if isinstance(error, DiskFullError):
+            error = StorageError(
+                error.path, error.cause
+            )  # a failed sync is one, for want of room too
         if error is not None:
             log.fail(error)
         elif log.failure is None and cut_count == self.cut_count:

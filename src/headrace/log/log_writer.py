@@ -106,6 +106,8 @@ class LogWriter:
         """Compaction may have left out offsets, here or where this was copied from."""
         self._epoch_waiters: list[Callable[[StorageError | None], None]] = []
         self._is_saving_epochs = False
+        self._are_epochs_unsaved = False
+        """There was no room for the file: no record of a new epoch is written before it."""
         self.set_config(config)
 
     def set_config(self, config: LogConfig) -> None:
@@ -456,7 +458,7 @@ class LogWriter:
         """The same off the loop: `on_done` when it is on disk, or never will be."""
         is_new = self.epochs.assign(epoch, start_offset)
         self._epoch = epoch
-        if not is_new and not self._is_saving_epochs:
+        if not is_new and not self._is_saving_epochs and not self._are_epochs_unsaved:
             on_done(self.failure)
             return
         self._epoch_waiters.append(on_done)
@@ -471,6 +473,7 @@ class LogWriter:
 
         def on_written(error: StorageError | None) -> None:
             self._is_saving_epochs = False
+            self._are_epochs_unsaved = error is not None
             if error is not None:
                 self.fail(error)
             for on_done in waiters:
@@ -482,9 +485,9 @@ class LogWriter:
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """An epoch begins with a batch: its header tells of it until the file is synced."""
-        if self.epochs.assign(epoch, start_offset):
-            self.unsynced_epochs_from = min(self.unsynced_epochs_from, start_offset)
+        if self.epochs.assign(epoch, start_offset) or self._are_epochs_unsaved:
             self.save_epochs(sync=False)
+            self.unsynced_epochs_from = min(self.unsynced_epochs_from, start_offset)
         self._epoch = epoch
 
     def forget_epochs_from(self, offset: int) -> None:
@@ -500,9 +503,11 @@ class LogWriter:
         return f"{self.path}/{checkpoints.LEADER_EPOCHS}"
 
     def save_epochs(self, *, sync: bool = True) -> None:
+        self._are_epochs_unsaved = True
         with self.failing():
             entries = self.epochs.entries
             checkpoints.write_epochs(self.files.storage, self.epochs_path, entries, sync=sync)
+        self._are_epochs_unsaved = False
 
     # -- the whole ---------------------------------------------------------------------------
 

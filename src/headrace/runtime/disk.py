@@ -327,12 +327,15 @@ class DiskStorage:
                 pass
 
     def sync_directory(self, path: str) -> None:
-        with _failing(path):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        try:
+            with _failing(path):
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+        except DiskFullError as error:  # a failed sync is not to be tried again
+            raise StorageError(path, error.cause) from error
 
     def boot_id(self) -> str:
         try:

@@ -146,6 +146,44 @@ def test_the_metadata_waits_for_room() -> None:
     assert values_of(Client(broker).fetch("late", 0, 0)) == ["x"]
 
 
+def epochs_on_disk(broker: SimulatedBroker) -> list[str]:
+    return broker.disk.read_file("/data/t-0/leader-epoch-checkpoint").decode().split("\n")[2:-1]
+
+
+def test_no_record_of_an_epoch_is_written_before_the_epoch_has_room() -> None:
+    broker, client = started()
+    partition = broker.broker.partitions.find("t", 0)
+    assert partition is not None
+    epoch = partition.leader_epoch
+    partition.leader_epoch += 1
+    no_room(broker, "leader-epoch-checkpoint")
+    for _ in range(2):
+        assert client.produce("t", 0, batch("b")).error_code == REFUSED
+        broker.broker.partitions.look_for_room()
+    assert epochs_on_disk(broker) == [f"{epoch} 0"]
+    room(broker)
+    assert client.produce("t", 0, batch("b")).base_offset == 1
+    assert epochs_on_disk(broker) == [f"{epoch} 0", f"{epoch + 1} 1"]
+
+
+def test_an_epoch_that_found_no_room_begins_later() -> None:
+    broker, _ = started()
+    partition = broker.broker.partitions.find("t", 0)
+    assert partition is not None
+    begun: list[bool] = []
+    no_room(broker, "leader-epoch-checkpoint")
+    partition.begin_epoch(7, lambda: begun.append(True))
+    broker.settle()
+    assert begun == []
+    broker.broker.partitions.look_for_room()
+    broker.settle()
+    assert begun == [], "there is still none"
+    room(broker)
+    broker.settle()
+    assert begun == [True]
+    assert epochs_on_disk(broker)[-1] == "7 1"
+
+
 def test_a_little_is_kept_in_reserve() -> None:
     broker, client = started()
     broker.disk.capacity_bytes = 1 << 20
