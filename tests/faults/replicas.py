@@ -5,7 +5,7 @@ of every replica. Must not know: which faults are injected.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
@@ -78,6 +78,13 @@ def await_state(
     addresses = [
         str(node["listen"]) for node in cluster.described["nodes"] if node["name"] != without
     ]
+    return await_told(addresses, topic, wanted)
+
+
+def await_told(
+    addresses: Sequence[str], topic: str, wanted: Callable[[dict[int, Led]], bool]
+) -> dict[int, Led]:
+    """Until the brokers there describe the topic as wanted, and all alike."""
     deadline_s = time.monotonic() + WAIT_S
     told: list[dict[int, Led]] = []
     while time.monotonic() < deadline_s:

@@ -458,6 +458,9 @@ _COMPACTION = (
          "Memory for the keys seen by one cleaning.", None, _CLUSTER),
     _key("log.cleaner.io.buffer.load.factor", _D, 0.9, _LOW,
          "How full that memory may get.", Range(0, 1), _CLUSTER),
+    _key("replica.alter.log.dirs.io.max.bytes.per.second", _L, LONG_MAX, _MEDIUM,
+         "Bytes that replicas on their way to another directory of their broker may be copied in a "
+         "second.", _ZERO_UP, _BROKER),
     _key("log.cleaner.io.max.bytes.per.second", _D, DOUBLE_MAX, _MEDIUM,
          "Bytes that cleaning may read and write in a second.", None, _CLUSTER),
     _key("log.cleaner.delete.retention.ms", _L, 86_400_000, _MEDIUM,

@@ -2,7 +2,8 @@
 
 1. A wire error (an error code in a response) is a *value*: `wire.kafka.errors.ErrorCode`.
 2. A peer that breaks the protocol: `ProtocolError`. It loses its connection, nothing else.
-3. A disk that fails: `StorageError`. It takes that directory out of service.
+3. A disk that fails: `StorageError`. It takes that directory out of service. A full disk is one of
+   its own, `DiskFullError`: what is there is served, and new data is refused until there is room.
 4. Anything unexpected is a bug: it closes the connection before a state change, and stops
    the node after one. It has no type here on purpose.
 
@@ -28,6 +29,11 @@ class StorageError(HeadraceError):
         super().__init__(f"{path}: {cause}")
         self.path = path
         self.cause = cause
+
+
+class DiskFullError(StorageError):
+    """There is no room. Nothing of what was to be written is there, and all before it is whole:
+    it may be tried again when there is room. A sync that fails for want of room is not this."""
 
 
 class CorruptionError(StorageError):

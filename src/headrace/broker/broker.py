@@ -32,6 +32,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.partitions import Partitions
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import ClientQuotas
+from headrace.broker.replica_moves import ReplicaMoves
 from headrace.broker.replica_selector import RACK_AWARE
 from headrace.broker.replication.replication import Replication
 from headrace.broker.seen import when_seen
@@ -157,6 +158,8 @@ class Broker:
             node_id, current_epoch, controller, timers
         )
         partitions.assign = self.directory_assignments.assign
+        self.moves = ReplicaMoves(partitions, config, clock, timers, log)
+        partitions.moves = self.moves
         self.offsets_log = PartitionOffsetsLog(self)
         self.groups = GroupCoordinator(
             config, self.offsets_log, clock, timers, random, lambda: self.image

@@ -3,6 +3,9 @@
 Owns: what is still to be told, one request under way, retries. Must not know: why a replica is
 where it is.
 
+A broker with several directories tells of each replica soon after it has it, many in a request:
+when a directory fails the controller knows what it takes along.
+
 A replica that can't be read is told to lie in no directory (`DIRECTORY_LOST`): it leads no more,
 and another replica does. Once it was made anew its real directory is told.
 
@@ -26,6 +29,8 @@ from headrace.wire.kafka.messages.assign_replicas_to_dirs import (
 
 Key = tuple[bytes, int]
 RETRY_MS = 200
+ASKED_MAX = 2_250
+"""Replicas in one request, as Kafka bounds it."""
 
 
 class AskController(Protocol):
@@ -61,7 +66,8 @@ class DirectoryAssignments:
     def _ask(self) -> None:
         if self._asked or not self._waiting or self._is_closed:
             return
-        self._asked, self._waiting = self._waiting, {}
+        due = list(self._waiting.items())
+        self._asked, self._waiting = dict(due[:ASKED_MAX]), dict(due[ASKED_MAX:])
         request = AssignReplicasToDirsRequest(
             broker_id=self._me,
             broker_epoch=self._broker_epoch(),

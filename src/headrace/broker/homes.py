@@ -71,6 +71,10 @@ class Homes:
     def directory_ids(self) -> list[bytes]:
         return [directory.directory_id for directory in self._identified()]
 
+    @property
+    def are_several(self) -> bool:
+        return len(self.directories) > 1
+
     def _identified(self) -> list[LogDirectory]:
         """Without those whose id could not be read."""
         return [d for d in self.directories if d.directory_id != DIRECTORY_UNASSIGNED]
@@ -88,7 +92,8 @@ class Homes:
         if len(found) < 2:
             return found[0] if found else None
         own = [d for d in found if d.topic_id_of(topic, index) == topic_id]
-        if len(own) == 1:
+        if own:
+            # Of two that are its own a move had been in its last step: they hold the same.
             for directory in found:
                 if directory is not own[0]:
                     directory.set_aside(topic, index)
@@ -100,6 +105,10 @@ class Homes:
             return False
         self._has_missed = True
         return True
+
+    def at(self, path: str) -> LogDirectory | None:
+        wanted = path.rstrip("/")
+        return next((d for d in self.directories if d.path.rstrip("/") == wanted), None)
 
     def choose(self, assigned: bytes = DIRECTORY_UNASSIGNED) -> LogDirectory:
         """For a new partition: where it is assigned, else in service with the fewest."""

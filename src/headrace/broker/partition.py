@@ -19,7 +19,7 @@ not lead neither takes nor gives records.
 from collections.abc import Callable
 from typing import Protocol
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.promise import Promise
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.replication.in_sync import InSync, Proposal
@@ -52,6 +52,7 @@ class Partition:
         "_commits",
         "_config",
         "_followers_waiting",
+        "_unbegun",
         "_uncommitted_bytes",
         "_waiters",
         "error",
@@ -114,6 +115,8 @@ class Partition:
         self._waiters: dict[Waiter, None] = {}
         self._followers_waiting: dict[Waiter, None] = {}
         self._commits = WaitingCommits()
+        self._unbegun: tuple[int, Callable[[], None]] | None = None
+        """An epoch that is to begin when there is room to write it down."""
 
     @property
     def name(self) -> str:
@@ -198,11 +201,20 @@ class Partition:
             return
 
         def on_done(error: StorageError | None) -> None:
+            if isinstance(error, DiskFullError):
+                self._unbegun = (leader_epoch, on_begun)
+                return
             if error is not None:
                 self.fail(error)
             on_begun()
 
+        self._unbegun = None
         self.log.assign_epoch_later(leader_epoch, self.log.log_end_offset, on_done)
+
+    def on_room(self) -> None:
+        """The disk was full: an epoch that could not begin begins now."""
+        if self._unbegun is not None:
+            self.begin_epoch(*self._unbegun)
 
     def on_isr_decided(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> None:
         in_sync = self.in_sync
@@ -219,6 +231,7 @@ class Partition:
     def follow(self, leader_epoch: int) -> None:
         """Another broker leads, or none: nobody here may wait any longer."""
         self.commit_staged_first()
+        self._unbegun = None
         self.leader_epoch = leader_epoch
         self.in_sync = None
         self.is_leader = self.is_following = False
@@ -297,7 +310,7 @@ class Partition:
             staged = self.log.stage(batch, header, self.leader_epoch, now_ms)
         except StorageError as error:  # it had to roll first, and could not
             self.fail(error)
-            return Staged(-1, -1, error=int(self.error))
+            return Staged(-1, -1, error=int(ErrorCode.KAFKA_STORAGE_ERROR))
         if not (staged.duplicate or staged.error):
             self.staged_bytes += len(batch)
         return staged
@@ -339,6 +352,8 @@ class Partition:
         refusal = self.refusal or self.required_acks_refusal()
         if refusal:
             return Promise.resolved(refusal)
+        if self.log.full is not None:
+            return Promise.resolved(ErrorCode.KAFKA_STORAGE_ERROR)
         self.commit_staged_first()
         try:
             staged = self.log.append(batch, self.leader_epoch, now_ms)
@@ -377,8 +392,11 @@ class Partition:
     def fail(self, error: StorageError) -> None:
         """The log can't be trusted any more: out of service until a restart looks at it.
 
-        Unless it is damage in this log alone, the log takes its directory out of service too.
+        Unless it is damage in this log alone, the log takes its directory out of service too. A
+        disk without room is neither: what asked is refused, and asks again.
         """
+        if isinstance(error, DiskFullError):
+            return
         if not self.error:
             self.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
             self.log.fail(error)

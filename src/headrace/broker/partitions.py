@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.topic_config import TopicConfig
 from headrace.broker.damage import Damage
@@ -52,6 +52,22 @@ class Roles(Protocol):
     def on_gone(self, partition: Partition) -> None: ...
 
 
+class Moves(Protocol):
+    """Replicas on their way to another directory."""
+
+    def take_preferred(self, topic: str, index: int) -> LogDirectory | None: ...
+
+    def on_opened(self, partition: Partition, source: PartitionLog) -> None: ...
+
+    def on_caught_up(self) -> None: ...
+
+    def cancel(self, partition: Partition) -> None: ...
+
+    def on_directory_failed(self, directory: LogDirectory) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Partitions:
     def __init__(
         self,
@@ -62,7 +78,7 @@ class Partitions:
         log: EventLog,
     ) -> None:
         self._node_id = node_id
-        self._homes = Homes(directories)
+        self.homes = Homes(directories)
         self._configs = TopicConfigs(config)
         self._clock = clock
         self._log = log
@@ -71,7 +87,7 @@ class Partitions:
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._made: dict[Partition, PartitionLog] = {}
         """Those that have a folder."""
-        self._new_folders = NewFolders(self._homes.directories)
+        self._new_folders = NewFolders(self.homes.directories)
         self._damage = Damage()
         self._has_caught_up = False
         """Until `on_caught_up` all that is followed is history, which comes in pieces."""
@@ -80,9 +96,11 @@ class Partitions:
         self._has_roles = False
         self.assign: Callable[[tuple[bytes, int], bytes], None] | None = None
         """Tells the controller in which directory a replica lies."""
+        self.moves: Moves | None = None
         self.storage_error_count = 0
-        for directory in self._homes.directories:
+        for directory in self.homes.directories:
             directory.on_failure = partial(self._on_directory_failure, directory)
+            directory.on_full = partial(self._on_directory_full, directory)
 
     # -- finding -----------------------------------------------------------------------
 
@@ -121,7 +139,7 @@ class Partitions:
 
     @property
     def directory_paths(self) -> list[str]:
-        return [directory.path for directory in self._homes.directories]
+        return [directory.path for directory in self.homes.directories]
 
     def cordon(self, paths: frozenset[str]) -> None:
         """These directories get no new partitions."""
@@ -133,22 +151,22 @@ class Partitions:
     @property
     def directory_ids(self) -> list[bytes]:
         """What to register."""
-        return self._homes.directory_ids
+        return self.homes.directory_ids
 
     @property
     def offline_directory_ids(self) -> list[bytes]:
         """What a heartbeat reports: directories that were registered and have failed since."""
-        known = self._homes.directory_ids
-        return [d.directory_id for d in self._homes.failed() if d.directory_id in known]
+        known = self.homes.directory_ids
+        return [d.directory_id for d in self.homes.failed() if d.directory_id in known]
 
     def in_directory(self, path: str) -> list[Partition]:
-        return self._homes.in_directory(path)
+        return self.homes.in_directory(path)
 
     def is_offline(self, path: str) -> bool:
         return path in self.offline_paths()
 
     def offline_paths(self) -> list[str]:
-        return [directory.path for directory in self._homes.failed()]
+        return [directory.path for directory in self.homes.failed()]
 
     def offline_names(self) -> list[str]:
         """Partitions out of service: damaged ones, and those of failed directories."""
@@ -198,7 +216,9 @@ class Partitions:
         been in a directory that is lost."""
         if not self._has_caught_up:
             self._has_caught_up = True
-            self._homes.on_caught_up()
+            self.homes.on_caught_up()
+            if self.moves is not None:
+                self.moves.on_caught_up()
 
     def begin_roles(self) -> None:
         """This process is registered, and its metadata followed up to that: what is led or followed
@@ -211,6 +231,7 @@ class Partitions:
             described = image.topics_by_id[topic_id].partitions
             for index, partition in partitions.items():
                 self.roles.on_described(partition, described[index])
+                self._maybe_assign(partition, described[index])
         for topic_id, indexes in self._damage.all():
             self._follow_topic(image, image.topics_by_id[topic_id], sorted(indexes))
 
@@ -227,7 +248,7 @@ class Partitions:
             return False
         if self._node_id in described.isr + described.eligible_leader_replicas:
             return False
-        return partition is None or self._homes.of(partition).failure is None
+        return partition is None or self.homes.of(partition).failure is None
 
     def _set_aside(self, topic: TopicImage, index: int, partition: Partition | None) -> None:
         self._log.warning("replica_made_anew", partition=f"{topic.name}-{index}")
@@ -247,12 +268,14 @@ class Partitions:
             self.assign((topic_id, described.index), DIRECTORY_LOST)
 
     def _maybe_assign(self, partition: Partition, described: PartitionImage) -> None:
-        """A copy that was made anew lies where it lies."""
+        """The controller must know which replicas a directory takes along when it fails. With one
+        directory the broker goes with it: then only a copy that was made anew is told of."""
         assigned = described.directory_of(self._node_id)
-        here = self._homes.of(partition).directory_id
-        if self.assign is None or partition.error or assigned in (DIRECTORY_UNASSIGNED, here):
+        here = self.homes.of(partition).directory_id
+        if self.assign is None or partition.error or assigned == here:
             return
-        self.assign((partition.topic_id, partition.index), here)
+        if assigned != DIRECTORY_UNASSIGNED or self.homes.are_several:
+            self.assign((partition.topic_id, partition.index), here)
 
     def _follow_topic(self, image: ClusterImage, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self._configs.of(image, topic.name)
@@ -309,8 +332,8 @@ class Partitions:
             return
         if self._has_caught_up:
             return
-        self._homes.on_registered(registered.log_dirs)
-        if not self._homes.lost:
+        self.homes.on_registered(registered.log_dirs)
+        if not self.homes.lost:
             return
         for partition in [partition for partition in self.all() if partition not in self._made]:
             self._miss_unmade(image, partition)
@@ -319,10 +342,10 @@ class Partitions:
         topic = image.topics_by_id.get(partition.topic_id)
         if topic is None or partition.index >= len(topic.partitions):
             return
-        if self._homes.may_be_lost(topic.partitions[partition.index].directory_of(self._node_id)):
+        if self.homes.may_be_lost(topic.partitions[partition.index].directory_of(self._node_id)):
             if self.roles is not None:
                 self.roles.on_gone(partition)
-            self._homes.leave(partition)
+            self.homes.leave(partition)
             del self.by_id[topic.topic_id][partition.index]
             del self.by_name[topic.name][partition.index]
             partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -335,17 +358,17 @@ class Partitions:
     ) -> Partition | None:
         index = described.index
         try:
-            directory = self._homes.holding(topic.name, index, topic.topic_id)
+            directory = self.homes.holding(topic.name, index, topic.topic_id)
         except StorageError as error:
             self._on_unopened(topic, index, error)
             return None
         if directory is None:
             assigned = described.directory_of(self._node_id)
-            if not self._has_caught_up and self._homes.may_be_lost(assigned):
+            if not self._has_caught_up and self.homes.may_be_lost(assigned):
                 self._damage.add_missed(topic.name, topic.topic_id, index)
                 return None
-            directory = self._homes.choose(assigned)
-            if not self._homes.lost:
+            directory = self._preferred(topic.name, index) or self.homes.choose(assigned)
+            if not self.homes.lost:
                 return self._add_unmade(topic, described, config, directory)
         try:
             log = directory.open_partition(
@@ -365,7 +388,13 @@ class Partitions:
         self._new_folders.add(partition, log, directory)
         self._add(partition, directory)
         self._report_recovery(partition.name, log)
+        if self.moves is not None and not self._has_caught_up:
+            self.moves.on_opened(partition, log)
         return partition
+
+    def _preferred(self, topic: str, index: int) -> LogDirectory | None:
+        found = None if self.moves is None else self.moves.take_preferred(topic, index)
+        return None if found is None or found.failure is not None else found
 
     def _on_unopened(self, topic: TopicImage, index: int, error: StorageError) -> None:
         self._damage.add(topic.name, topic.topic_id, index)
@@ -375,7 +404,7 @@ class Partitions:
         partition.on_failure = partial(self._on_partition_failure, partition)
         self.by_name.setdefault(partition.topic, {})[partition.index] = partition
         self.by_id.setdefault(partition.topic_id, {})[partition.index] = partition
-        self._homes.settle(partition, directory)
+        self.homes.settle(partition, directory)
 
     def _add_unmade(
         self,
@@ -405,7 +434,7 @@ class Partitions:
 
     def _make(self, partition: Partition) -> PartitionLog:
         """The first use of a partition: its folder."""
-        directory = self._homes.of(partition)
+        directory = self.homes.of(partition)
         log = directory.open_partition(
             partition.topic,
             partition.index,
@@ -433,6 +462,37 @@ class Partitions:
                 log_end_offset=recovered.log_end_offset,
             )
 
+    # -- moving between directories ----------------------------------------------------
+
+    def made_log(self, partition: Partition) -> PartitionLog | None:
+        """Its log, once it has a folder."""
+        return self._made.get(partition)
+
+    def settle_unmade(self, partition: Partition, directory: LogDirectory) -> None:
+        """It has no folder yet: it will have it there."""
+        self.homes.settle(partition, directory)
+        self._tell_home(partition)
+
+    def take_place(self, partition: Partition, directory: LogDirectory, copy: PartitionLog) -> None:
+        """The copy there is the partition's log from now on; the old folder goes.
+
+        The new name first: a crash between finds two whole folders, never none.
+        """
+        old, home = self._made[partition], self.homes.of(partition)
+        log = directory.promote_future(copy, old.log_start_offset)
+        waiting = old.flusher.take_waiting()
+        self._made[partition] = partition.log = log
+        self.homes.settle(partition, directory)
+        self._safely(home, partial(home.delete_partitions, [old]))
+        for on_done in waiting:
+            log.flush(on_done)
+        self._tell_home(partition)
+
+    def _tell_home(self, partition: Partition) -> None:
+        described = self._described(partition)
+        if described is not None and self._has_roles:
+            self._maybe_assign(partition, described)
+
     # -- deleting ----------------------------------------------------------------------
 
     def _delete(self, topic_id: bytes) -> set[str]:
@@ -448,7 +508,7 @@ class Partitions:
         return gone
 
     def _delete_damaged(self, name: str, index: int) -> None:
-        for directory in self._homes.directories:
+        for directory in self.homes.directories:
             self._safely(directory, partial(directory.delete_damaged, name, index))
 
     def _drop(self, partitions: Iterable[Partition]) -> None:
@@ -460,11 +520,13 @@ class Partitions:
             del self.by_id[partition.topic_id][partition.index]
             self.by_name.get(partition.topic, {}).pop(partition.index, None)
             partition.take_out(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            directory = self._homes.leave(partition)
+            if self.moves is not None:
+                self.moves.cancel(partition)
+            directory = self.homes.leave(partition)
             log = self._made.pop(partition, None)
             if log is not None and directory is not None:
                 doomed.setdefault(directory.path, []).append(log)
-        for directory in self._homes.directories:
+        for directory in self.homes.directories:
             if directory.path in doomed:
                 self._safely(
                     directory, partial(directory.delete_partitions, doomed[directory.path])
@@ -474,31 +536,63 @@ class Partitions:
 
     def _on_directory_failure(self, directory: LogDirectory, error: StorageError) -> None:
         self._on_storage_error(directory.path, error)
-        for partition in self._homes.in_directory(directory.path):
-            if not partition.error and not self._moves_out(partition):
+        if self.moves is not None:
+            self.moves.on_directory_failed(directory)
+        for partition in self.homes.in_directory(directory.path):
+            if partition.error:
+                continue
+            described = self._described(partition)
+            if described is None or not self._moves_out(partition, described):
                 partition.take_out(ErrorCode.KAFKA_STORAGE_ERROR)
+                self._maybe_tell_lost(partition, described, directory)
 
-    def _moves_out(self, partition: Partition) -> bool:
-        """True if it had nothing there, and nobody was told that it would: another will do."""
-        if partition in self._made or self._image is None:
+    def _on_directory_full(self, directory: LogDirectory, error: DiskFullError) -> None:
+        self._log.error("log_dir_full", path=directory.path, error=str(error.cause))
+
+    def full_paths(self) -> list[str]:
+        return [directory.path for directory in self.homes.directories if directory.full]
+
+    def look_for_room(self) -> None:
+        """Directories that were full and have room again take records at once."""
+        for directory in self.homes.directories:
+            if directory.look_for_room():
+                self._log.info("log_dir_has_room", path=directory.path)
+                for partition in self.homes.in_directory(directory.path):
+                    partition.on_room()
+
+    def _described(self, partition: Partition) -> PartitionImage | None:
+        topic = None if self._image is None else self._image.topics_by_id.get(partition.topic_id)
+        if topic is None or partition.index >= len(topic.partitions):
+            return None
+        return topic.partitions[partition.index]
+
+    def _moves_out(self, partition: Partition, described: PartitionImage) -> bool:
+        """True if it had nothing there: another will do, and is told before a heartbeat tells of
+        the failed one."""
+        if partition in self._made:
             return False
-        topic = self._image.topics_by_id.get(partition.topic_id)
-        if topic is None:
-            return False
-        assigned = topic.partitions[partition.index].directory_of(self._node_id)
-        if assigned != DIRECTORY_UNASSIGNED:
-            return False
-        other = self._homes.choose()
-        self._homes.settle(partition, other)
+        other = self.homes.choose()
+        self.homes.settle(partition, other)
+        if other.failure is None and self._has_roles:
+            self._maybe_assign(partition, described)
         return other.failure is None
+
+    def _maybe_tell_lost(
+        self, partition: Partition, described: PartitionImage | None, directory: LogDirectory
+    ) -> None:
+        """A heartbeat tells of the directory. If the controller does not know yet that the replica
+        is there (it is new), it is told that the replica is lost."""
+        if described is None or described.directory_of(self._node_id) == directory.directory_id:
+            return
+        self._maybe_give_up(partition.topic_id, described)
 
     def _on_partition_failure(self, partition: Partition, error: StorageError) -> None:
         if not isinstance(error, CorruptionError):  # it is its directory's to tell
             return
         self._on_storage_error(partition.name, error)
-        topic = None if self._image is None else self._image.topics_by_id.get(partition.topic_id)
-        if topic is not None and partition.index < len(topic.partitions):
-            self._maybe_give_up(topic.topic_id, topic.partitions[partition.index])
+        described = self._described(partition)
+        if described is not None:
+            self._maybe_give_up(partition.topic_id, described)
 
     def _on_storage_error(self, name: str, error: StorageError) -> None:
         self.storage_error_count += 1
@@ -530,14 +624,15 @@ class Partitions:
     def checkpoint_clean_offset(self, partition: Partition) -> None:
         """A cleaning of the partition is durable, and is to be known at the next start."""
         if partition in self._made:
-            self._homes.of(partition).checkpoint_clean_offsets()
+            self.homes.of(partition).checkpoint_clean_offsets()
 
     def retain(self) -> None:
         """Delete what retention says, roll what is due, forget expired producers."""
         now_ms = self._clock.now_ms()
         for partition, log in self._kept_up():
             try:
-                log.maybe_roll(now_ms)
+                if log.full is None:
+                    log.maybe_roll(now_ms)
                 log.retain(now_ms, partition.high_watermark)
                 log.expire_producers(now_ms)
             except StorageError as error:
@@ -552,9 +647,9 @@ class Partitions:
         """Write recovery points, log starts and high watermarks of every directory."""
         high_watermarks: dict[str, dict[tuple[str, int], int]] = {}
         for partition in self._made:
-            of_directory = high_watermarks.setdefault(self._homes.of(partition).path, {})
+            of_directory = high_watermarks.setdefault(self.homes.of(partition).path, {})
             of_directory[partition.topic, partition.index] = partition.high_watermark
-        for directory in self._homes.directories:
+        for directory in self.homes.directories:
             if directory.failure is None:
                 offsets = high_watermarks.get(directory.path, {})
                 self._safely(directory, partial(directory.checkpoint, offsets))
@@ -562,20 +657,22 @@ class Partitions:
     def checkpoint_log_start(self, partition: Partition) -> None:
         """DeleteRecords is answered only once the new start survives a restart."""
         if partition in self._made:
-            self._homes.of(partition).checkpoint_log_starts()
+            self.homes.of(partition).checkpoint_log_starts()
 
     def close(self, broker_epoch: int) -> bool:
         """Flush and checkpoint everything; False if a directory could not be marked clean."""
         for partition, _ in self._kept_up():
             partition.commit_staged_first()
         self._settle()
+        if self.moves is not None:
+            self.moves.close()
         self.checkpoint()
-        marked = [directory.close(broker_epoch) for directory in self._homes.directories]
+        marked = [directory.close(broker_epoch) for directory in self.homes.directories]
         return all(marked)
 
     def sweep(self) -> None:
         """Remove files that were renamed `.deleted` long enough ago."""
         now_ms = self._clock.now_ms()
-        for directory in self._homes.directories:
+        for directory in self.homes.directories:
             if directory.failure is None:
                 self._safely(directory, partial(directory.sweep, now_ms))

@@ -14,6 +14,9 @@ Owns: these names, who may use the directory, when it is out of service.
 Must not know: which partitions should exist (`cluster` says), what a high watermark means.
 Spec: Kafka's LogManager. KAFKA-10471: the marker goes before anything is loaded.
 
+Without room the directory is full, not failed: its logs refuse to be written to and are read on,
+until `look_for_room` finds some. A little is kept in reserve for what is small and must be written.
+
 Invariants: a failed write or sync of any log takes the whole directory out of service, damage
 found in one log that log alone; the marker is written only when every log closed well.
 """
@@ -23,8 +26,9 @@ from functools import partial
 from typing import Protocol
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError, StorageError, UsageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError, UsageError
 from headrace.base.ids import uuid_bytes, uuid_text
+from headrace.base.limits import MIB
 from headrace.base.randomness import Random
 from headrace.base.storage import File, Storage
 from headrace.log import checkpoints
@@ -36,6 +40,9 @@ from headrace.log.loading import run
 from headrace.log.partition_log import PartitionLog
 
 LOCK = ".lock"
+RESERVE_BYTES_MAX = 64 * MIB
+RESERVE_SHARE = 64
+"""Of the disk's size, one part in so many is not for records."""
 FLUSHED_TOGETHER_MAX = 128
 """Logs whose files are open at the same time when the directory is closed."""
 
@@ -73,6 +80,9 @@ class LogDirectory:
         self.last_broker_epoch = -1
         """Of that clean stop, -1 if unknown."""
         self.failure: StorageError | None = None
+        self.full: DiskFullError | None = None
+        """Why records are refused; not a failure."""
+        self.on_full: Callable[[DiskFullError], None] | None = None
         self.on_failure: Callable[[StorageError], None] | None = None
         self.damaged_checkpoints: list[CorruptionError] = []
         """Checkpoints that could not be read; their logs are recovered from the start."""
@@ -252,6 +262,8 @@ class LogDirectory:
         if self.failure is not None:
             raise self.failure
         key = (topic, index)
+        if self.full is not None and not self._folders.has(topic, index):
+            raise self.full
         path = self._folders.path_of(topic, index)
         try:
             if self._folders.has(topic, index):
@@ -281,6 +293,8 @@ class LogDirectory:
             self.fail(error)
             raise
         log.on_failure = self._on_log_failure
+        log.on_full = self._become_full
+        log.full = self.full
         log.before_cut = self._before_cut
         log.clean_offset = self._clean_offsets.get(key, 0)
         self.damaged.pop(key, None)
@@ -290,6 +304,95 @@ class LogDirectory:
             self._new.append(log)
         log.release_files()
         return log
+
+    # -- copies from another directory (KIP-113) -----------------------------------------------
+
+    def has_left_future(self, topic: str, index: int) -> str | None:
+        """The folder of an unfinished copy that an earlier process left; once."""
+        return self._folders.left_future(topic, index)
+
+    def open_future(
+        self, topic: str, index: int, topic_id: bytes, config: LogConfig, left: str | None = None
+    ) -> PartitionLog:
+        """The copy of a partition that is in another directory: new, or `left` by an earlier
+        process. It is not among `logs`."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            copy = PartitionLog.open(
+                self._storage,
+                left or self._folders.new_future(topic, index),
+                topic,
+                index,
+                config,
+                self._clock,
+                topic_id=topic_id,
+                files=self._files,
+            )
+        except CorruptionError:
+            raise
+        except StorageError as error:
+            self.fail(error)
+            raise
+        copy.on_failure = self._on_log_failure
+        copy.on_full = self._become_full
+        return copy
+
+    def promote_future(self, copy: PartitionLog, log_start_offset: int) -> PartitionLog:
+        """The copy has everything, and takes the partition's name; it is durable then."""
+        key = (copy.topic, copy.partition)
+        topic_id, config, end_offset = copy.topic_id, copy.config, copy.log_end_offset
+        try:
+            copy.close()
+            if self._forget(key):
+                self._checkpoint_forgotten()
+            self._recovery_points[key] = end_offset
+            if log_start_offset > copy.segments[0].base_offset:
+                # Records that were deleted must not be back after a crash.
+                self._log_starts[key] = log_start_offset
+                self._write_offsets(checkpoints.LOG_START_OFFSETS, self._log_starts)
+            self._folders.promote(copy.path, *key)
+            log = PartitionLog.open(
+                self._storage,
+                self._folders.path_of(*key),
+                *key,
+                config,
+                self._clock,
+                topic_id=topic_id,
+                files=self._files,
+                clean=True,
+                recovery_point=end_offset,
+                log_start_offset=log_start_offset,
+            )
+        except StorageError as error:
+            self.fail(error)
+            raise
+        log.take_over_transactions(copy)
+        log.on_failure = self._on_log_failure
+        log.on_full = self._become_full
+        log.full = self.full
+        log.before_cut = self._before_cut
+        self.logs[key] = log
+        return log
+
+    def drop_future(self, copy: PartitionLog) -> None:
+        copy.abandon()
+        self.drop_left_future(copy.path)
+
+    def drop_left_future(self, path: str) -> None:
+        if self.failure is None and self._storage.is_directory(path):
+            try:
+                self._folders.doom_future(path)
+            except StorageError as error:
+                self.fail(error)
+
+    def drop_left_futures(self) -> None:
+        """Copies that nobody asked for: their partitions are not on this node any more."""
+        if self.failure is None:
+            try:
+                self._folders.doom_left_futures()
+            except StorageError as error:
+                self.fail(error)
 
     def sync_new(self) -> None:
         """Make new partitions' ids durable, before anything in them is acknowledged.
@@ -411,11 +514,47 @@ class LogDirectory:
         """Out of service until the next start: nothing is written here any more."""
         if self.failure is not None:
             return
+        if isinstance(error, DiskFullError):
+            self._become_full(error)
+            return
         self.failure = error
         for log in self.logs.values():
             log.fail(error)
         if self.on_failure is not None:
             self.on_failure(error)
+
+    # -- room --------------------------------------------------------------------------------
+
+    def _become_full(self, error: DiskFullError) -> None:
+        if self.full is not None or self.failure is not None:
+            return
+        self.full = error
+        for log in self.logs.values():
+            log.full = log.full or error
+        if self.on_full is not None:
+            self.on_full(error)
+
+    def look_for_room(self) -> bool:
+        """Now and then: whether there is room again where there was none. Below the reserve the
+        directory is full before the disk is."""
+        if self.failure is not None:
+            return False
+        try:
+            free_bytes = self._storage.free_bytes(self.path)
+            total_bytes = self._storage.total_bytes(self.path)
+        except (StorageError, FileNotFoundError):
+            return False
+        reserve_bytes = min(RESERVE_BYTES_MAX, total_bytes // RESERVE_SHARE)
+        if self.full is None:
+            if free_bytes < reserve_bytes:
+                self._become_full(DiskFullError(self.path, f"{free_bytes} bytes are left"))
+            return False
+        if free_bytes < 2 * reserve_bytes:
+            return False
+        self.full = None
+        for log in self.logs.values():
+            log.on_room()
+        return True
 
     # -- upkeep ------------------------------------------------------------------------------
 
@@ -475,7 +614,7 @@ class LogDirectory:
         path = self._file(name)
         if not sync:
             content = checkpoints.offsets_content(offsets)
-            self._storage.replace_file_later(path, content, self._on_written)
+            self._storage.replace_file_later(path, content, partial(self._on_written, name))
         else:
             try:
                 checkpoints.write_offsets(self._storage, path, offsets)
@@ -484,8 +623,9 @@ class LogDirectory:
                 raise
         self._written[name] = (dict(offsets), sync)
 
-    def _on_written(self, error: StorageError | None) -> None:
+    def _on_written(self, name: str, error: StorageError | None) -> None:
         if error is not None:
+            self._written.pop(name, None)
             self.fail(error)
 
     def sweep(self, now_ms: int) -> int:
@@ -507,6 +647,12 @@ class LogDirectory:
         """Close every log, write the checkpoints, and the marker last; False if there is none."""
         if self.failure is not None:
             return False
+        try:
+            return self._close(broker_epoch)
+        except DiskFullError:
+            return False  # all that was acknowledged is there; the next start looks for itself
+
+    def _close(self, broker_epoch: int) -> bool:
         self._flush_together()
         for log in self.logs.values():
             log.close()

@@ -15,7 +15,7 @@ Invariant: below the recovery point every byte is durable, and so are the names 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.storage import File
 from headrace.log.config import NEVER
 
@@ -46,6 +46,15 @@ class Flusher:
         """How often the log's end was taken back."""
         self._last_flush_ms = log.clock.now_ms()
         self._waiting: list[OnDone] = []
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._is_flushing
+
+    def take_waiting(self) -> list[OnDone]:
+        """Those whose flush has not begun: another log has taken this one's place."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
 
     def on_names_changed(self) -> None:
         """Files came, went or were renamed: they are synced before the recovery point moves."""
@@ -157,12 +166,17 @@ class Flusher:
     ) -> None:
         log = self._log
         self._is_flushing = False
+        if isinstance(error, DiskFullError):
+            error = StorageError(
+                error.path, error.cause
+            )  # a failed sync is one, for want of room too
         if error is not None:
             log.fail(error)
         elif log.failure is None and cut_count == self.cut_count:
             self.recovery_point = max(self.recovery_point, target)
+        failure = log.failure  # one of them may put another log in this one's place
         for on_done in waiting:
-            on_done(log.failure)
+            on_done(failure)
         if self._waiting and not self._is_flushing:
             self._start()
 

@@ -3,6 +3,7 @@
     DIR/orders-0/                 a partition
     DIR/orders-0.<id>-delete/     one that was deleted and will be removed
     DIR/orders-0.<id>-stray/      one of a topic that is gone, kept for people
+    DIR/orders-0.<id>-future/     one that is being copied from another directory (KIP-113)
 
 Owns: these names. Must not know: what is in a folder beyond its id, who may use the directory.
 Refusals of the disk are StorageErrors, the caller's to judge.
@@ -22,9 +23,11 @@ from headrace.log.checkpoints import TopicPartition
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
 NAME_LENGTH_MAX = 255
 
 _DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
+_FUTURE = re.compile(r"(.+-\d+)\.[0-9a-f]{32}-future\Z")
 
 
 class Folders:
@@ -35,6 +38,8 @@ class Folders:
         self._names: set[str] | None = None
         """None where the directory could not be listed."""
         self._doomed: list[tuple[int, str]] = []
+        self._futures: dict[str, str] = {}
+        """By the name that it is to have: the path of a copy that an earlier process left."""
 
     def list(self) -> None:
         """What there is. Deletions that were not finished are due at once."""
@@ -42,6 +47,8 @@ class Folders:
         for name in sorted(self._names):
             if _DOOMED.match(name):
                 self._doomed.append((0, f"{self._path}/{name}"))
+            elif match := _FUTURE.match(name):
+                self._futures[match[1]] = f"{self._path}/{name}"
 
     def path_of(self, topic: str, index: int) -> str:
         return f"{self._path}/{topic}-{index}"
@@ -77,6 +84,30 @@ class Folders:
         assert stored is not None
         if not checkpoints.is_damaged_copy(stored, topic_id):
             self.set_aside(topic, index)
+
+    def left_future(self, topic: str, index: int) -> str | None:
+        """The unfinished copy that an earlier process left here: whoever asks goes on with it."""
+        return self._futures.pop(f"{topic}-{index}", None)
+
+    def new_future(self, topic: str, index: int) -> str:
+        return self._renamed(self.path_of(topic, index), FUTURE_SUFFIX)
+
+    def promote(self, future: str, topic: str, index: int) -> None:
+        """The copy is whole: it takes the partition's name, durably."""
+        self._storage.rename(future, self.path_of(topic, index))
+        self._storage.sync_directory(self._path)
+        self.note(topic, index)
+
+    def doom_future(self, future: str) -> None:
+        """A copy that nobody goes on with."""
+        target = self._renamed(future, DELETE_SUFFIX)
+        self._storage.rename(future, target)
+        self._doomed.append((0, target))
+
+    def doom_left_futures(self) -> None:
+        for future in self._futures.values():
+            self.doom_future(future)
+        self._futures = {}
 
     def doom(self, partitions: Sequence[tuple[TopicPartition, int]]) -> None:
         """Rename the folders of these, each to be removed when its time has come."""

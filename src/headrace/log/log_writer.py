@@ -9,14 +9,15 @@ producer snapshot made at a roll never knows of a batch behind it.
 
 Invariants: segments are in order of base offset, the last one is active; below
 `log_end_offset` every byte is in a file; a failed write or sync ends all writing for good
-(KAFKA-10778): `failure` says why, and only opening the log again heals it.
+(KAFKA-10778): `failure` says why, and only opening the log again heals it. A disk without room is
+not that: what was staged is forgotten, `full` says so, and writing goes on after `on_room`.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.storage import Buffer
 from headrace.log import checkpoints, producer_snapshot
 from headrace.log.config import NEVER, LogConfig
@@ -75,6 +76,9 @@ class LogWriter:
         self.log_start_offset = max(log_start_offset, self.segments[0].base_offset)
         self.log_end_offset = recovered.log_end_offset
         self.failure: StorageError | None = None
+        self.full: DiskFullError | None = None
+        """Nothing is written until there is room; what there is is read on."""
+        self.on_full: Callable[[DiskFullError], None] | None = None
         self.on_failure: Callable[[StorageError], None] | None = None
         self.before_cut: Callable[[], None] | None = None
         """Called when the recovery point has gone back and must be on disk before bytes go."""
@@ -102,6 +106,8 @@ class LogWriter:
         """Compaction may have left out offsets, here or where this was copied from."""
         self._epoch_waiters: list[Callable[[StorageError | None], None]] = []
         self._is_saving_epochs = False
+        self._are_epochs_unsaved = False
+        """There was no room for the file: no record of a new epoch is written before it."""
         self.set_config(config)
 
     def set_config(self, config: LogConfig) -> None:
@@ -126,6 +132,8 @@ class LogWriter:
         """
         if self.failure is not None:
             raise self.failure
+        if self.full is not None:
+            raise self.full
         delta = header.last_offset_delta
         has_producer = header.producer_id >= 0
         if has_producer and not header.attributes & CONTROL_BIT:
@@ -193,6 +201,8 @@ class LogWriter:
         """Write batches that carry their offsets and epochs, as the leader sent them."""
         if self.failure is not None:
             raise self.failure
+        if self.full is not None:
+            raise self.full
         position = 0
         while position < len(batches):
             header = read_header(batches, position)
@@ -250,8 +260,12 @@ class LogWriter:
     def _save_aborted(self) -> None:
         aborted, self._unsaved_aborted = self._unsaved_aborted, []
         self.has_aborted = True
-        with self.failing():
-            self._active.add_aborted(aborted)
+        try:
+            with self.failing():
+                self._active.add_aborted(aborted)
+        except DiskFullError:
+            # The batches are written; readers have the index in memory, the file gets it later.
+            self._active.is_aborted_unsaved = True
 
     # -- rolling -----------------------------------------------------------------------------
 
@@ -291,6 +305,7 @@ class LogWriter:
         have no such file.
         """
         if segment.aborted():
+            segment.maybe_save_aborted()
             file = segment.open_aborted()
             self.files.storage.sync_now(file)
             file.close()
@@ -371,11 +386,38 @@ class LogWriter:
         """End all writing. What is staged is forgotten."""
         if self.failure is not None:
             return
+        if isinstance(error, DiskFullError):
+            self._on_no_room(error)
+            return
         self.failure = error
         self._buffers = []
         self._marks = []
         if self.on_failure is not None:
             self.on_failure(error)
+
+    def _on_no_room(self, error: DiskFullError) -> None:
+        """Forget what is staged, as if it had never come. An epoch that it began may stay: it
+        begins at the end of the log, with or without a record."""
+        self.full = error
+        had_staged = bool(self._marks)
+        self._buffers = []
+        self._marks = []
+        end_offset = self._next_offset = self.log_end_offset
+        self._filled_bytes = self._active.size
+        self._completed = [each for each in self._completed if each.last_offset < end_offset]
+        self._unsaved_aborted = [
+            each for each in self._unsaved_aborted if each.last_offset < end_offset
+        ]
+        if had_staged:
+            self.producers = run(
+                load_producers(self.files.storage, self.path, self.segments, end_offset, end_offset)
+            )
+        if self.on_full is not None:
+            self.on_full(error)
+
+    def on_room(self) -> None:
+        """There is room again, perhaps: the next write shows."""
+        self.full = None
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -385,6 +427,22 @@ class LogWriter:
         except StorageError as error:
             self.fail(error)
             raise
+
+    @property
+    def is_settling(self) -> bool:
+        """A sync of the log or of its epochs is under way, and somebody may wait for it."""
+        return self.flusher.is_flushing or self._is_saving_epochs
+
+    def take_over(self, other: "LogWriter") -> None:
+        """This log has all batches of `other` in another folder; what is known besides comes too:
+        epochs without a record, producers whose batches are gone, transactions that ended."""
+        self.epochs = LeaderEpochs(other.epochs.entries)
+        self.save_epochs()
+        self.producers = other.producers
+        self.take_over_transactions(other)
+
+    def take_over_transactions(self, other: "LogWriter") -> None:
+        self._completed = list(other._completed)
 
     # -- epochs ------------------------------------------------------------------------------
 
@@ -400,7 +458,7 @@ class LogWriter:
         """The same off the loop: `on_done` when it is on disk, or never will be."""
         is_new = self.epochs.assign(epoch, start_offset)
         self._epoch = epoch
-        if not is_new and not self._is_saving_epochs:
+        if not is_new and not self._is_saving_epochs and not self._are_epochs_unsaved:
             on_done(self.failure)
             return
         self._epoch_waiters.append(on_done)
@@ -415,6 +473,7 @@ class LogWriter:
 
         def on_written(error: StorageError | None) -> None:
             self._is_saving_epochs = False
+            self._are_epochs_unsaved = error is not None
             if error is not None:
                 self.fail(error)
             for on_done in waiters:
@@ -426,9 +485,9 @@ class LogWriter:
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """An epoch begins with a batch: its header tells of it until the file is synced."""
-        if self.epochs.assign(epoch, start_offset):
-            self.unsynced_epochs_from = min(self.unsynced_epochs_from, start_offset)
+        if self.epochs.assign(epoch, start_offset) or self._are_epochs_unsaved:
             self.save_epochs(sync=False)
+            self.unsynced_epochs_from = min(self.unsynced_epochs_from, start_offset)
         self._epoch = epoch
 
     def forget_epochs_from(self, offset: int) -> None:
@@ -444,9 +503,11 @@ class LogWriter:
         return f"{self.path}/{checkpoints.LEADER_EPOCHS}"
 
     def save_epochs(self, *, sync: bool = True) -> None:
+        self._are_epochs_unsaved = True
         with self.failing():
             entries = self.epochs.entries
             checkpoints.write_epochs(self.files.storage, self.epochs_path, entries, sync=sync)
+        self._are_epochs_unsaved = False
 
     # -- the whole ---------------------------------------------------------------------------
 

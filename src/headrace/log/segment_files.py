@@ -44,6 +44,7 @@ class SegmentFiles:
         "bytes_since_entry",
         "created_ms",
         "interval_bytes",
+        "is_aborted_unsaved",
         "is_active",
         "is_full",
         "log",
@@ -90,6 +91,8 @@ class SegmentFiles:
         self.bytes_since_entry = 0
         self._has_index_files = False
         self._aborted: list[AbortedTransaction] | None = [] if size == 0 else None
+        self.is_aborted_unsaved = False
+        """There was no room for the file of them."""
         self._index: OffsetIndex | None = OffsetIndex(base_offset) if size == 0 else None
         self._time_index: TimeIndex | None = TimeIndex(base_offset) if size == 0 else None
 
@@ -263,6 +266,12 @@ class SegmentFiles:
         file = self.open_aborted()
         file.write([txn_index.encode(transactions)])
         file.close()
+
+    def maybe_save_aborted(self) -> None:
+        if self.is_aborted_unsaved:
+            content = txn_index.encode(self.aborted())
+            self.storage.replace_file(self.stem + txn_index.SUFFIX, content, sync=False)
+            self.is_aborted_unsaved = False
 
     def open_aborted(self) -> File:
         return self.storage.open(self.stem + txn_index.SUFFIX, create=True)

@@ -9,8 +9,10 @@ what is left is a log.
 """
 
 from bisect import bisect_right
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from headrace.base.errors import DiskFullError
 from headrace.log.flushing import ignore_outcome
 from headrace.log.loading import snapshot_path
 from headrace.log.segment import Segment
@@ -53,7 +55,9 @@ def delete_oldest(log: "PartitionLog", count: int, now_ms: int) -> int:
     gone = log.segments[:count]
     del log.segments[:count]
     del log.bases[:count]
-    _start_at(log, max(log.log_start_offset, log.bases[0]))
+    # A full disk must not keep us from making room: a file of epochs that says more does no harm.
+    with suppress(DiskFullError):
+        _start_at(log, max(log.log_start_offset, log.bases[0]))
     _discard(log, gone, now_ms)
     return count
 

@@ -21,7 +21,7 @@ log's.
 from collections.abc import Callable
 from typing import Any
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.log.config import LogConfig
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.outcomes import LogSlice, OffsetOutOfRange, Staged, TimestampOffset
@@ -80,6 +80,10 @@ class UnmadeLog:
 
     def append(self, batch: bytearray, leader_epoch: int, now_ms: int) -> Staged:
         return self._real().append(batch, leader_epoch, now_ms)
+
+    @property
+    def full(self) -> DiskFullError | None:
+        return None if self._made is None else self._made.full
 
     @property
     def needs_flush_before_ack(self) -> bool:

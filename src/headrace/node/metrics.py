@@ -183,6 +183,7 @@ class MetricsPage:
             ("topics", "Topics.", len(broker.image.topics_by_name)),
             ("offline_log_dirs", "Failed directories.", offline_log_dirs),
             ("cordoned_log_dirs", "Without new replicas.", len(cordoned_paths(broker.config))),
+            ("full_log_dirs", "Directories without room.", len(broker.partitions.full_paths())),
             ("broker_fenced", "1 if this broker is fenced.", lifecycle.is_fenced),
             ("heartbeat_late_ms", "How late the last heartbeat was answered.", late_ms),
             ("heartbeat_late_max_ms", "The latest of all.", late_ms_max),

@@ -336,6 +336,7 @@ class Node:
             partitions = node.broker.partitions
             self._every(_UPKEEP_INTERVAL_MS, partitions.flush_due)
             self._every(_UPKEEP_INTERVAL_MS, partitions.sweep)
+            self._every(_UPKEEP_INTERVAL_MS, partitions.look_for_room)
             self._every(COMMIT_LOOK_MS, node.broker.replication.tick)
             self._every(int(config["log.retention.check.interval.ms"]), partitions.retain)
             checkpoint_ms = int(config["replica.high.watermark.checkpoint.interval.ms"])

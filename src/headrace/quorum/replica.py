@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base.clock import Clock, Timer, Timers
-from headrace.base.errors import HeadraceError, StorageError
+from headrace.base.errors import DiskFullError, HeadraceError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
@@ -57,6 +57,9 @@ from headrace.quorum.settings import Identity, QuorumSettings
 from headrace.quorum.state_machine import NotLeader
 from headrace.quorum.voters import Endpoint, VoterSet
 from headrace.wire.kafka.message import Message
+
+FULL_RETRY_MS = 500
+"""How often a write is tried again that found no room."""
 
 
 class QuorumHalted(HeadraceError):
@@ -108,6 +111,7 @@ class Replica:
         self._askers: dict[int, Promise[Message]] = {}
         self._token = 0
         self._is_syncing = False
+        self._is_full_told = False
         self._sync_wanted: LogPosition | None = None
         self._timer: Timer | None = None
         self._timer_at_ms = 0
@@ -266,11 +270,18 @@ class Replica:
             self._act(ready)
         else:
             self._is_persisting = True
-            self.disk.keep_election_state(ready.election_state, partial(self._on_kept, ready))
+            self._keep(ready)
         return ready
+
+    def _keep(self, ready: Ready) -> None:
+        assert ready.election_state is not None
+        self.disk.keep_election_state(ready.election_state, partial(self._on_kept, ready))
 
     def _on_kept(self, ready: Ready, error: StorageError | None) -> None:
         if self.is_closed:
+            return
+        if isinstance(error, DiskFullError):
+            self._when_room(error, lambda: self._keep(ready))
             return
         if error is not None:
             self.fail(error)
@@ -320,7 +331,30 @@ class Replica:
 
     def _begin_sync(self, position: LogPosition) -> None:
         self._is_syncing, self._sync_wanted = True, None
-        self.disk.sync(partial(self._on_synced, position))
+        try:
+            self.disk.sync(partial(self._on_synced, position))
+        except DiskFullError as error:
+            self._when_room(error, lambda: self._sync_again(position))
+
+    def _sync_again(self, position: LogPosition) -> None:
+        self._is_syncing = False
+        if self._sync_wanted is None:
+            self._sync_wanted = position
+        self.drain()
+
+    def _when_room(self, error: DiskFullError, again: Callable[[], None]) -> None:
+        """A full disk is a slow one: nothing is acknowledged that is not on it, and what is to be
+        written waits. Meanwhile others may lead."""
+        if not self._is_full_told:
+            self._is_full_told = True
+            self._log.error("quorum_disk_full", path=error.path, error=str(error.cause))
+
+        def retry() -> None:
+            if not self.is_closed:
+                self.disk.log.on_room()
+                again()
+
+        self._timers.call_later(FULL_RETRY_MS, retry)
 
     def _on_synced(self, position: LogPosition, error: StorageError | None) -> None:
         self._is_syncing = False
@@ -329,6 +363,9 @@ class Replica:
         if error is not None:
             self.fail(error)
             return
+        if self._is_full_told:
+            self._is_full_told = False
+            self._log.info("quorum_disk_has_room")
         self.disk.maybe_trim()
         self.post(LogSynced(position))
 

@@ -10,8 +10,9 @@ a snapshot has its name only when it is whole and synced.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.limits import MIB
 from headrace.base.storage import File, Storage
 from headrace.log.loading import batches_from
@@ -29,7 +30,8 @@ from headrace.quorum.quorum_state_file import (
 )
 from headrace.quorum.snapshot_files import FETCHED, WRITTEN, snapshot_name
 from headrace.quorum.voters import VoterHistory, VoterSet
-from headrace.wire.kafka.record_batch import BatchHeader
+from headrace.wire.kafka.record_batch import BatchHeader, read_header
+from headrace.wire.kafka.records import read_batches
 
 ROLL_BYTES_MIN = MIB
 """A segment with less is not worth a new one at a snapshot."""
@@ -129,7 +131,13 @@ class ReplicaDisk:
         if self._staged:
             staged, self._staged = self._staged, []
             data = staged[0] if len(staged) == 1 else b"".join(staged)
-            self.log.append_follower(memoryview(data))
+            end_offset = self.log.log_end_offset
+            try:
+                self.log.append_follower(memoryview(data))
+            except DiskFullError:
+                # All of it is still to be written, or what a roll in the midst of it left.
+                self._staged = _from(staged, end_offset, self.log.log_end_offset) + self._staged
+                raise
 
     def sync(self, on_done: OnDone) -> None:
         """All that was appended so far."""
@@ -137,8 +145,13 @@ class ReplicaDisk:
         self.log.flush(on_done)
 
     def truncate_to(self, end_offset: int) -> None:
-        self.write()
-        self.log.truncate_to(end_offset)
+        with suppress(DiskFullError):
+            self.write()
+        if self._staged:  # there is no room for it: what is cut of it is never written
+            batches = [bytes(each) for data in self._staged for _, each in read_batches(data)]
+            self._staged = [each for each in batches if read_header(each).base_offset < end_offset]
+        if end_offset <= self.log.log_end_offset:
+            self.log.truncate_to(end_offset)
 
     def reset_to(self, snapshot_id: SnapshotId) -> None:
         self._staged.clear()
@@ -157,13 +170,15 @@ class ReplicaDisk:
         log, wanted = self.log, self._start_wanted
         if wanted <= log.log_start_offset or wanted > log.recovery_point:
             return
-        log.delete_records(wanted)
-        log.retain(log.clock.now_ms(), wanted)
-        log.sweep(log.clock.now_ms())
+        with suppress(DiskFullError):  # at the next sync
+            log.delete_records(wanted)
+            log.retain(log.clock.now_ms(), wanted)
+            log.sweep(log.clock.now_ms())
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> bytes:
         """Whole batches from `offset` on: at least one, then up to `bytes_max`."""
-        self.write()
+        with suppress(DiskFullError):  # then what is in the file is all there is to read
+            self.write()
         log = self.log
         end = log.log_end_offset if end_offset is None else end_offset
         region = log.read(offset, bytes_max, end).region
@@ -203,9 +218,10 @@ class ReplicaDisk:
 
     def begin_segment(self) -> None:
         """At a snapshot: what lies before it can go as whole segments later."""
-        self.write()
-        if self.log.active.size >= ROLL_BYTES_MIN:
-            self.log.roll()
+        with suppress(DiskFullError):
+            self.write()
+            if self.log.active.size >= ROLL_BYTES_MIN:
+                self.log.roll()
 
     def write_chunk(self, chunk: SnapshotChunk) -> None:
         """A piece of a snapshot that the leader sends, written beside."""
@@ -249,6 +265,14 @@ class ReplicaDisk:
             file.close()
             if self.storage.exists(file.path):
                 self.storage.remove(file.path)
+
+
+def _from(staged: list[bytes], before: int, written_to: int) -> list[bytes]:
+    """The batches at or behind the offset that the log has reached."""
+    if written_to == before:
+        return staged
+    batches = [bytes(batch) for data in staged for _, batch in read_batches(data)]
+    return [batch for batch in batches if read_header(batch).base_offset >= written_to]
 
 
 def _epoch_of(header: BatchHeader) -> int:

@@ -16,7 +16,7 @@ removed at the next start. One without a footer, or with a wrong checksum, is da
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.limits import KIB
 from headrace.base.storage import File, Storage
 from headrace.quorum.batches import control_batch, voters_in
@@ -74,8 +74,8 @@ class SnapshotWriter:
         self.snapshot_id = snapshot_id
         self.folder = folder
         self.path = f"{folder}/{snapshot_name(snapshot_id)}{WRITTEN}"
+        self._storage = storage
         self.file: File = storage.open(self.path, create=True)
-        self.file.truncate(0)
         self._now_ms = now_ms
         self._next_offset = 0
         self._values: list[bytes] = []
@@ -88,7 +88,12 @@ class SnapshotWriter:
             version = KraftVersionRecord(kraft_version=KRAFT_VERSION_MAX)
             records.append((ControlRecordType.KRAFT_VERSION, version, 0))
             records.append((ControlRecordType.KRAFT_VOTERS, voters.to_record(), 0))
-        self._write_control(records)
+        try:
+            self.file.truncate(0)
+            self._write_control(records)
+        except DiskFullError:
+            self.abandon()
+            raise
 
     def append(self, values: Sequence[bytes]) -> None:
         """Encoded records of the state."""
@@ -103,6 +108,12 @@ class SnapshotWriter:
         self._write_values()
         self._write_control([(ControlRecordType.SNAPSHOT_FOOTER, SnapshotFooterRecord(), 0)])
         return self.file.size()
+
+    def abandon(self) -> None:
+        """There is no room for it."""
+        self.file.close()
+        if self._storage.exists(self.file.path):
+            self._storage.remove(self.file.path)
 
     def _write_values(self) -> None:
         values, self._values = self._values, []

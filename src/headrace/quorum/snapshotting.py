@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from headrace.base.clock import Clock, Timers
+from headrace.base.errors import DiskFullError
 from headrace.base.limits import MIB
 from headrace.quorum.log_view import SnapshotId
 from headrace.quorum.replica import Replica
@@ -76,7 +77,11 @@ class Snapshotting:
         if self.write_elsewhere is not None:
             self.write_elsewhere(snapshot_id, self._replica.snapshots.voters_at(end_offset))
             return True
-        writer = self._replica.snapshots.begin(snapshot_id, self._clock.now_ms())
+        try:
+            writer = self._replica.snapshots.begin(snapshot_id, self._clock.now_ms())
+        except DiskFullError:
+            self._give_up()
+            return False
         frozen = state.copy()
         self._timers.call_soon(lambda: self._write_slice(writer, frozen.to_records()))
         return True
@@ -95,11 +100,20 @@ class Snapshotting:
             if len(values) < SLICE_RECORDS_MAX:
                 self._replica.snapshots.finish(writer, self._on_finished)
                 return
+        except DiskFullError:
+            writer.abandon()
+            self._give_up()
+            return
         except Exception as error:
             # A state that can't be written is a bug, a disk that refuses is not to be trusted.
             self._replica.fail(error)
             return
         self._timers.call_later(SLICE_PAUSE_MS, lambda: self._write_slice(writer, records))
+
+    def _give_up(self) -> None:
+        """There is no room: the log does without this one, and the next comes a little sooner."""
+        self._is_under_way = False
+        self._bytes_since = self._policy.bytes_between // 2
 
     def _on_finished(self) -> None:
         self._is_under_way = False

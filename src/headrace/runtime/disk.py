@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.storage import Buffer, File
 
 IOV_MAX = 1024
@@ -58,8 +58,7 @@ class DiskFile:
             else:
                 written = 0
         except OSError as error:
-            self._undo()
-            raise StorageError(self._path, error) from error
+            raise self._undone(error) from error
         if written != expected:
             self._write_rest(buffers, written)
         self._size += expected
@@ -76,15 +75,16 @@ class DiskFile:
                 position += count
                 pending = _skip(pending, count)
         except OSError as error:
-            self._undo()
-            raise StorageError(self._path, error) from error
+            raise self._undone(error) from error
 
-    def _undo(self) -> None:
+    def _undone(self, error: OSError) -> StorageError:
+        """The file is as it was before the write; where it is not, that is more than a full disk,
+        and recovery cuts the rest at the next start."""
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
-            # The error that led here is raised; recovery cuts the rest at the next start.
-            return
+            return StorageError(self._path, error)
+        return _refused(self._path, error)
 
     def write_at(self, position: int, buffer: Buffer) -> None:
         view = memoryview(buffer)
@@ -123,7 +123,7 @@ class DiskFile:
         if result != 0:
             code = ctypes.get_errno()
             if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
-                raise StorageError(self._path, OSError(code, os.strerror(code)))
+                raise _refused(self._path, OSError(code, os.strerror(code)))
 
     def fileno(self) -> int:
         return self._fd
@@ -327,12 +327,15 @@ class DiskStorage:
                 pass
 
     def sync_directory(self, path: str) -> None:
-        with _failing(path):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        try:
+            with _failing(path):
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+        except DiskFullError as error:  # a failed sync is not to be tried again
+            raise StorageError(path, error.cause) from error
 
     def boot_id(self) -> str:
         try:
@@ -384,4 +387,9 @@ def _failing(path: str, *, may_miss: bool = True) -> Iterator[None]:
     except OSError as error:
         if may_miss and isinstance(error, FileNotFoundError):
             raise
-        raise StorageError(path, error) from error
+        raise _refused(path, error) from error
+
+
+def _refused(path: str, error: OSError) -> StorageError:
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return DiskFullError(path, error) if is_full else StorageError(path, error)

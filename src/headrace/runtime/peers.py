@@ -239,6 +239,9 @@ class _PeerConnection(asyncio.BufferedProtocol):
         if len(self._pending) >= IN_FLIGHT_REQUESTS_MAX:
             self._loop.call_soon(on_answer, None, False)
             return
+        if self._transport is not None and self._transport.is_closing():
+            # It was lost, and uvloop tells a turn later; a write to it would be taken for a bug.
+            self.close("closed by the peer")
         if self._transport is None and self._clock.monotonic_ms() < self._rest_until_ms:
             self._loop.call_soon(on_answer, None, self._was_refused)
             return

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.storage import Buffer, File
 
 Write = tuple[int, bytes]
@@ -272,13 +272,15 @@ class SimulatedDisk:
         self.write_count += kind == "write"
         for fault in self._faults:
             if fault.strikes(kind, path):
-                raise StorageError(path, OSError(fault.code, os.strerror(fault.code)))
+                refused = OSError(fault.code, os.strerror(fault.code))
+                is_full = fault.code == errno.ENOSPC and kind not in ("sync", "sync_directory")
+                raise DiskFullError(path, refused) if is_full else StorageError(path, refused)
 
     def take_room(self, path: str, size: int, *, keep: bool = True) -> None:
         if self.capacity_bytes is None:
             return
         if size > self.capacity_bytes:
-            raise StorageError(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            raise DiskFullError(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         if keep:
             self.capacity_bytes -= size
 
@@ -436,7 +438,8 @@ class SimulatedDisk:
         return 1 << 40 if self.capacity_bytes is None else self.capacity_bytes
 
     def total_bytes(self, path: str) -> int:
-        return self.free_bytes(path)
+        self._directory(path)
+        return 1 << 40
 
     # -- the tree ------------------------------------------------------------------------------
 

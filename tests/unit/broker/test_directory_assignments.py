@@ -3,7 +3,7 @@
 from typing import Any
 
 from headrace.base.promise import Promise
-from headrace.broker.directory_assignments import RETRY_MS, DirectoryAssignments
+from headrace.broker.directory_assignments import ASKED_MAX, RETRY_MS, DirectoryAssignments
 from headrace.testing.clock import SimulatedClock, SimulatedTimers
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.assign_replicas_to_dirs import (
@@ -51,6 +51,16 @@ def test_what_comes_at_once_goes_in_one_request() -> None:
     stage.timers.advance(0)
     assert stage.told() == [[(A, 0), (A, 2), (B, 1)]]
     assert (stage.asked[0].broker_id, stage.asked[0].broker_epoch) == (1, 7)
+
+
+def test_many_go_in_several_requests_one_after_the_other() -> None:
+    stage = Stage()
+    for index in range(ASKED_MAX + 5):
+        stage.assignments.assign((TOPIC, index), A)
+    stage.timers.advance(0)
+    assert [len(told) for told in stage.told()] == [ASKED_MAX]
+    stage.answer()
+    assert [len(told) for told in stage.told()] == [ASKED_MAX, 5]
 
 
 def test_what_is_not_answered_is_told_again_and_the_later_word_wins() -> None:

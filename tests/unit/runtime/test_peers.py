@@ -203,6 +203,28 @@ def test_a_peer_that_comes_back_is_found_again() -> None:
     run(story)
 
 
+def test_a_connection_that_was_lost_a_moment_ago_is_opened_anew() -> None:
+    """Lost by a failed write, it is closed before anybody is told."""
+
+    async def story() -> None:
+        peer = Peer()
+        peer.answer = _vote_answer
+        stage = Stage(await peer.start())
+        assert (await stage.ask(VoteRequest()))[0] is not None
+        (connection,) = stage.peers._connections.values()
+        assert connection._transport is not None
+        connection._transport.abort()
+        answer, _ = await stage.ask(VoteRequest())
+        assert isinstance(answer, VoteResponse)
+        assert peer.connections == 2
+        assert (await stage.ask(VoteRequest()))[0] is not None
+        assert peer.connections == 2, "the end of the old one does not end the new one"
+        stage.peers.close()
+        peer.close()
+
+    run(story)
+
+
 def test_a_silent_peer_costs_a_time_out_and_the_connection() -> None:
     async def story() -> None:
         peer = Peer()

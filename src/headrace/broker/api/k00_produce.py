@@ -36,6 +36,7 @@ Take = Callable[[Partition, memoryview, BatchHeader], Staged | Row]
 
 ACKS = (-1, 0, 1)
 _ACKS_ALL = -1
+DISK_FULL = "The disk that holds the partition is full; send it again when there is room."
 _ANY_VERSION = 13
 """For a batch of our own making: every codec is allowed."""
 
@@ -78,6 +79,9 @@ class PendingProduce(Slot):
         for _, rows in self._topics:
             for slot, (_, partition, outcome) in enumerate(rows):
                 if partition is None:
+                    continue
+                if partition.log.full is not None and _is_unwritten(partition, outcome):
+                    rows[slot] = (partition.index, partition, _no_room(partition))
                     continue
                 if partition.waits_for_sync:
                     waits.append(partition.flushed_as_configured())
@@ -149,6 +153,8 @@ class PendingShaped(Slot):
 
     def finish(self) -> Promise[list[Part]] | None:
         partition, outcome = self._partition, self._outcome
+        if partition.log.full is not None and _is_unwritten(partition, outcome):
+            outcome = self._outcome = _no_room(partition)
         waits: list[Promise[ErrorCode]] = []
         if partition.waits_for_sync:
             waits.append(partition.flushed_as_configured())
@@ -205,6 +211,8 @@ def stage_batch(
         error = partition.required_acks_refusal()
     if error:
         return refusal(index, error)
+    if partition.log.full is not None:
+        return refusal(index, ErrorCode.KAFKA_STORAGE_ERROR, DISK_FULL)
     if partition.is_internal:
         return refusal(
             index,
@@ -230,6 +238,20 @@ def stage_batch(
     if not partition.staged_bytes:
         broker.staged.append(partition)
     return partition.stage(records, header, now_ms)
+
+
+def _is_unwritten(partition: Partition, outcome: Staged | Row) -> bool:
+    """Asked right after the commit: it was staged, and there was no room for it."""
+    return (
+        isinstance(outcome, Staged)
+        and not outcome.error
+        and not outcome.duplicate
+        and outcome.last_offset >= partition.log.log_end_offset
+    )
+
+
+def _no_room(partition: Partition) -> Row:
+    return refusal(partition.index, ErrorCode.KAFKA_STORAGE_ERROR, DISK_FULL)
 
 
 def refusal(index: int, code: ErrorCode, message: str | None = None) -> Row:

@@ -1,7 +1,8 @@
 """DescribeLogDirs (key 35), versions 1–5.
 
 2 flexible · 3 top-level error · 4 total and usable bytes (KIP-827) · 5 cordoned directories.
-A directory that failed is named with KAFKA_STORAGE_ERROR and without its partitions.
+A directory that failed is named with KAFKA_STORAGE_ERROR and without its partitions. A replica on
+its way into a directory is named there as a future one, with how far it is behind.
 """
 
 from typing import TYPE_CHECKING
@@ -49,6 +50,18 @@ def _describe(
                 partition_index=partition.index,
                 partition_size=partition.log.size_bytes,
                 offset_lag=0,
+            )
+        )
+    for partition, future in broker.moves.into(path):
+        if wanted is not None and partition.index not in wanted.get(partition.topic, ()):
+            continue
+        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition.index,
+                partition_size=future.copy.size_bytes,
+                offset_lag=future.lag,
+                is_future_key=True,
             )
         )
     total_bytes = usable_bytes = -1

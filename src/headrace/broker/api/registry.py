@@ -43,6 +43,7 @@ APIS: tuple[Api, ...] = (
     Api(28, "TxnOffsetCommit", 0, 5),
     Api(32, "DescribeConfigs", 1, 4),
     Api(33, "AlterConfigs", 0, 2),
+    Api(34, "AlterReplicaLogDirs", 1, 2),
     Api(35, "DescribeLogDirs", 1, 5),
     Api(36, "SaslAuthenticate", 0, 2),
     Api(37, "CreatePartitions", 0, 3),

@@ -13,7 +13,7 @@ leader's and at most our end.
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.broker.replication.truncation import cut_for
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.fetch import PartitionData
@@ -80,6 +80,9 @@ class Following:
             return Next.BACK_OFF
         try:
             return self._apply(data)
+        except DiskFullError as failure:
+            self.partition.fail(failure)
+            return Next.BACK_OFF  # out of the ISR after a while, and back when there is room
         except StorageError as failure:
             self.partition.fail(failure)
             return Next.STOP

@@ -223,6 +223,10 @@ class InSync:
         """By an answer or by the metadata, whichever comes first. False if it is old news."""
         if partition_epoch <= self.partition_epoch:
             return False
+        for replica in set(self.isr).difference(isr):
+            # Its directory failed, say, and its broker lives: it counts when it fetches again.
+            if replica in self.followers:
+                self.followers[replica].caught_up_ms = -(10**12)
         self.isr = isr
         self.partition_epoch = partition_epoch
         self._proposed = None

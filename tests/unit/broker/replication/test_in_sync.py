@@ -70,8 +70,19 @@ def test_a_follower_that_was_fenced_is_not_waited_for() -> None:
     fetch(sync, ONE, 9, 9, 2)
     assert sync.high_watermark(5, 9, 2) == 5, "in sync: it counts, dead or alive"
     assert sync.on_decided((ME, ONE), 11)
+    fetch(sync, TWO, 5, 5, 3)
     assert sync.high_watermark(5, 9, 2) == 5, "it may be on its way back in"
     may_join[TWO] = False
+    assert sync.high_watermark(5, 9, 2) == 9
+
+
+def test_a_follower_that_was_taken_out_is_waited_for_only_when_it_fetches_again() -> None:
+    """Its directory failed, its broker lives: it will not fetch this partition any more."""
+    sync = leader()
+    for follower in (ONE, TWO):
+        fetch(sync, follower, 5, 5, 1)
+    fetch(sync, ONE, 9, 9, 2)
+    assert sync.on_decided((ME, ONE), 11)
     assert sync.high_watermark(5, 9, 2) == 9
 
 

@@ -1,0 +1,92 @@
+"""Disks that a test can break: small file systems behind loop devices, and in memory.
+
+Owns: mounting, breaking, filling. Needs root; without it the tests say NOT RUN.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import not_run
+
+MIB = 1 << 20
+EXT4_IOC_SHUTDOWN = 0x8004587D
+NO_LOG_FLUSH = 2
+COMMAND_TIMEOUT_S = 60
+
+
+@contextlib.contextmanager
+def breakable_disk(folder: Path, size_mib: int = 64) -> Iterator[Path]:
+    """An ext4 of its own at `folder`, for `break_disk`."""
+    if os.getuid() != 0:
+        not_run("mounting needs root")
+    for program in ("mkfs.ext4", "mount", "umount"):
+        if shutil.which(program) is None:
+            not_run(f"{program} is not installed")
+    image = folder.with_name(folder.name + ".img")
+    folder.mkdir(parents=True)
+    with image.open("wb") as file:
+        file.truncate(size_mib * MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True, timeout=COMMAND_TIMEOUT_S)
+    _mount("-o", "loop", str(image), str(folder))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=COMMAND_TIMEOUT_S)
+        image.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
+    """A file system in memory at `folder` with so much room."""
+    if os.getuid() != 0:
+        not_run("mounting needs root")
+    folder.mkdir(parents=True)
+    _mount("-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", str(folder))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=COMMAND_TIMEOUT_S)
+
+
+def _mount(*words: str) -> None:
+    done = subprocess.run(
+        ["mount", *words], capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_S
+    )
+    if done.returncode != 0:
+        not_run(f"no mounts here: {done.stderr.strip()}")
+
+
+def break_disk(folder: Path) -> None:
+    """From now on every write, sync and new file there fails with EIO, as on a dead disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+    finally:
+        os.close(descriptor)
+    try:
+        (folder / "probe").write_bytes(b"x")
+    except OSError:
+        return
+    raise AssertionError("the disk still takes writes: nothing was broken")
+
+
+def fill(folder: Path, leave_bytes: int = 0) -> Path:
+    """Take all room but `leave_bytes`; the file to remove for it to come back."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        piece = 64 * 1024
+        while piece >= 512:
+            state = os.statvfs(folder)
+            free = state.f_bavail * state.f_frsize - leave_bytes
+            try:
+                if free < piece or not file.write(b"\0" * piece):
+                    piece //= 2
+            except OSError:
+                piece //= 2
+    return ballast

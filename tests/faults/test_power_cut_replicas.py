@@ -1,0 +1,146 @@
+"""The power of a leader fails under load (P1, P2): fewer than `min.insync.replicas` at once.
+
+Three brokers, three replicas, two in sync at least; nothing is synced before it is acknowledged.
+The log directory of one broker lies on an ext4 image behind a loop device. A copy of the image,
+taken while its process stands still, has what reached the disk and nothing of the page cache: with
+it in place of the image, and without the file that knows the machine's last start, the broker
+starts as after a cut.
+
+It may lead nothing before it has again what the others have. A cut that cost no bytes is void.
+"""
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.conftest import not_run
+from tests.faults.disks import COMMAND_TIMEOUT_S, MIB
+from tests.faults.load import ProduceLoad, TailReader, await_acknowledged, record_poll
+from tests.faults.node_rig import RigNode, rig_of
+from tests.faults.readers import end_offsets, invented
+from tests.faults.replicas import WAIT_S, Led, await_told, is_whole
+from tests.faults.test_directories import create
+from tests.faults.test_network import held_by
+from tests.faults.test_power_cut import thread_states
+from tests.faults.test_replication import IMPATIENCE, tell, verdict
+from tests.interop.confluent import read_all
+
+from headrace.node import lives
+from headrace.testing.history import History
+
+TOPIC, PARTITIONS, VICTIM = "on-disks", 6, 2
+
+
+class Image:
+    """A file system in a file, mounted so that only syncs reach the file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder.with_name("disk.img")
+        folder.mkdir(parents=True)
+        with self.file.open("wb") as file:
+            file.truncate(256 * MIB)
+        _run("mkfs.ext4", "-q", "-F", str(self.file))
+
+    def mount(self) -> None:
+        words = ["mount", "-o", "loop,commit=300", str(self.file), str(self.folder)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            not_run(f"no loop mounts here: {done.stderr.strip()}")
+
+    def unmount(self) -> None:
+        _run("umount", str(self.folder))
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
+
+
+@contextmanager
+def image_at(folder: Path) -> Iterator[Image]:
+    if shutil.which("mkfs.ext4") is None:
+        not_run("mkfs.ext4 is not installed")
+    image = Image(folder)
+    image.mount()
+    try:
+        yield image
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False, timeout=COMMAND_TIMEOUT_S)
+
+
+def cut_power(node: RigNode, image: Image) -> int:
+    """How many bytes of records the cut has cost."""
+    process = node.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    deadline_s = time.monotonic() + WAIT_S
+    while not all(state == "T" for state in thread_states(process.pid)):
+        assert time.monotonic() < deadline_s, "the broker does not stand still"
+        time.sleep(0.005)
+    copy = image.file.with_suffix(".copy")
+    _run("cp", "--sparse=always", str(image.file), str(copy))
+    had = record_bytes(node)
+    process.kill()
+    process.wait()
+    image.unmount()
+    copy.replace(image.file)
+    image.mount()
+    # A machine that has started anew has another boot id: processes of before are not known.
+    (image.folder / lives.FILE).unlink(missing_ok=True)
+    return had - record_bytes(node)
+
+
+def record_bytes(node: RigNode) -> int:
+    folders = node.log_dirs[0].glob(f"{TOPIC}-*")
+    return sum(log.stat().st_size for folder in folders for log in folder.glob("*.log"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cut", range(3))
+def test_a_power_cut_of_a_leader_loses_nothing_acknowledged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cut: int
+) -> None:
+    rig = rig_of(tmp_path, directories=1)
+    node = rig.nodes[VICTIM]
+    with image_at(Path(node.log_dirs[0])) as image, rig:
+        history = History()
+        create(rig)
+        servers = rig.bootstrap_servers
+        load = ProduceLoad(
+            servers, TOPIC, PARTITIONS, history, idempotent=True, settings=IMPATIENCE, pause_s=0.001
+        )
+        tail = TailReader(servers, TOPIC, PARTITIONS, history)
+        tail.start()
+        load.start()
+        await_acknowledged(history, 500 * (cut + 1))
+        before = await_told(rig.addresses(), TOPIC, is_whole)
+        led = {index for index, each in before.items() if each.leader == VICTIM}
+        assert led
+        cost_bytes = cut_power(node, image)
+        assert cost_bytes > 0, "void: everything had reached the disk"
+        rig.launch(node)
+
+        def is_led_by_others(told: dict[int, Led]) -> bool:
+            return bool(told) and all(told[index].leader not in (-1, VICTIM) for index in led)
+
+        await_told(rig.addresses(VICTIM), TOPIC, is_led_by_others)
+        rig.await_started(node)
+        await_told(rig.addresses(), TOPIC, is_whole)
+        await_acknowledged(history, 300)
+        load.stop()
+        for message in read_all(servers, TOPIC, PARTITIONS):
+            record_poll(history, "librdkafka", message)
+        tail.drain(end_offsets(history))
+        assert tail.errors == []
+        assert invented(history) == []
+        await_told(rig.addresses(), TOPIC, is_whole)
+        for partition in range(PARTITIONS):
+            held = [held_by(each, TOPIC, partition) for each in rig.nodes.values()]
+            assert held[0] == held[1] == held[2]
+        line = verdict(history, 1, [0.0])
+    tell(capsys, f"P1: a power cut that cost {cost_bytes} bytes", line)
