@@ -493,8 +493,6 @@ _QUOTAS = (
 )
 
 _MOVES = _awaiting("moving replicas between log directories",
-    _key("replica.alter.log.dirs.io.max.bytes.per.second", _L, LONG_MAX, _MEDIUM,
-         "Bytes a second that replicas move between directories of a broker.", _ZERO_UP, _CLUSTER),
 )
 
 _TELEMETRY = (

@@ -143,10 +143,10 @@ class Partitions:
 
     def cordon(self, paths: frozenset[str]) -> None:
         """These directories get no new partitions."""
-        self._homes.cordoned = paths
+        self.homes.cordoned = paths
 
     def directory_id(self, path: str) -> bytes:
-        return next(d.directory_id for d in self._homes.directories if d.path == path)
+        return next(d.directory_id for d in self.homes.directories if d.path == path)
 
     @property
     def directory_ids(self) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 2 flexible. The answer says that the move has begun (KIP-113); DescribeLogDirs shows how far it is.
 A replica that is still to come (a reassignment names its directory beforehand) is answered with
-REPLICA_NOT_AVAILABLE, and its directory is remembered.
+REPLICA_NOT_AVAILABLE, and its directory is remembered. A cordoned directory takes none.
 """
 
 from typing import TYPE_CHECKING
@@ -45,6 +45,8 @@ def _alter(broker: "Broker", topic: str, index: int, path: str) -> ErrorCode:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if directory.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if path in broker.partitions.homes.cordoned:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     partition = broker.partitions.find(topic, index)
     if partition is not None:
         return broker.moves.move(partition, directory)
