@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.broker.groups.stage import image_of
 from tests.unit.broker.share.state.state_stage import MemoryStateLog, StateStage
@@ -221,7 +221,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.integers(0, 4))
 def test_restarts_and_pruning_change_nothing(
     script: list[tuple[str, int, int, int]], updates_per_snapshot: int
