@@ -108,7 +108,9 @@ class Member:
         }
 
     def acquire(self) -> tuple[int, int]:
-        """A record of one's own."""
+        """A record of one's own. Kafka forgets where an empty group began: fetch first."""
+        for _ in range(2):
+            assert self.fetch().error_code == NONE
         with Connection(("127.0.0.1", self.connection.socket.getpeername()[1])) as other:
             assert produce(other, good_batch(b"shared"), acks=-1).error_code == NONE
         deadline = time.monotonic() + 30
@@ -167,12 +169,14 @@ def test_epochs_that_lie(member: Member, epoch: int) -> None:
 
 @pytest.mark.parametrize("field", ["group_id", "member_id"])
 @pytest.mark.parametrize("value", [None, ""])
-def test_nobody_of_no_group(member: Member, field: str, value: str | None) -> None:
+def test_nobody_of_no_group(target: Target, member: Member, field: str, value: str | None) -> None:
+    if target.is_control and (field, value) == ("group_id", ""):
+        return  # Kafka takes the empty name for one
     assert member.fetch(**{field: value}).error_code == INVALID_REQUEST
     assert member.acknowledge(0, 0, [1], **{field: value})[0] == INVALID_REQUEST
 
 
-def test_topics_and_partitions_that_are_not_there(member: Member) -> None:
+def test_topics_and_partitions_that_are_not_there(target: Target, member: Member) -> None:
     topics = [
         {"topic_id": uuid.uuid4(), "partitions": [{"partition_index": 0}]},
         {"topic_id": member.topic_id, "partitions": [{"partition_index": INT32_MAX}]},
@@ -181,7 +185,7 @@ def test_topics_and_partitions_that_are_not_there(member: Member) -> None:
     answer = member.fetch(topics=topics)
     errors = [row.error_code for topic in answer.responses for row in topic.partitions]
     assert set(errors) <= {UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID}
-    assert len(errors) >= 2
+    assert len(errors) >= 2 or target.is_control  # Kafka waits, and says nothing of them
 
 
 @pytest.mark.parametrize(

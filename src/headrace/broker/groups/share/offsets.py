@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from headrace.broker.groups.consumer.topics import Topics
 from headrace.broker.groups.share.group import ShareGroup
-from headrace.broker.groups.share.heartbeat import Beginning, ShareDecision
+from headrace.broker.groups.share.heartbeat import ANYWHERE, Beginning, ShareDecision
 from headrace.broker.groups.share.member import Refused, TopicIdPartition
 from headrace.broker.groups.share.partitions import TopicParts
 from headrace.broker.groups.share.records import Record, epoch_record, state_record
 from headrace.wire.kafka.errors import ErrorCode
 
+NEGATIVE_OFFSET = "The start offset must not be negative."
 NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
@@ -65,6 +66,10 @@ def alter(
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             topic_id = bytes(16) if topic is None else topic.topic_id
             outcomes.append(PartitionOutcome(name, index, topic_id, unknown, unknown.message))
+            continue
+        if offset < ANYWHERE:
+            invalid = ErrorCode.INVALID_REQUEST
+            outcomes.append(PartitionOutcome(name, index, topic.topic_id, invalid, NEGATIVE_OFFSET))
             continue
         outcomes.append(PartitionOutcome(name, index, topic.topic_id))
         indexes.setdefault(topic.topic_id, (name, set()))[1].add(index)

@@ -28,6 +28,7 @@ from headrace.broker.share.state.share_state import (
     ShareState,
     initialize_refusal,
     initialized,
+    is_nonsense,
     leader_refusal,
     read_by,
     rewritten,
@@ -111,6 +112,8 @@ class ShareCoordinator:
         shard = self._shard_of(wanted.key)
         if isinstance(shard, Outcome):
             return Promise.resolved(shard)
+        if is_nonsense(wanted):
+            return _refused(ErrorCode.INVALID_REQUEST)
         state = _state(shard.by_key.get(wanted.key))
         error = initialize_refusal(state, wanted) or self._topic_refusal(wanted.key)
         if error:
@@ -124,6 +127,8 @@ class ShareCoordinator:
         state = _state(shard.by_key.get(wanted.key))
         if state is None:
             return _refused(ErrorCode.INVALID_REQUEST, NOT_WRITABLE)
+        if is_nonsense(wanted):
+            return _refused(ErrorCode.INVALID_REQUEST)
         error = write_refusal(state, wanted) or self._topic_refusal(wanted.key)
         if error:
             return _refused(error)

@@ -5,8 +5,8 @@ in which a state changes, at a decision and at a load alike. Pure; `now_ms` is a
 Must not know: the log, which broker, requests.
 Spec: KIP-932; Kafka's ShareCoordinatorShard and ShareGroupOffset.
 
-Two epochs fence (`persister`). The leader's is remembered beyond an initialisation, which says
-nothing of it: a deposed leader stays deposed.
+Two epochs fence (`persister`). The leader's is kept beyond an initialisation, whose request says
+nothing of it: a deposed leader stays deposed, whoever reads the log next. Kafka begins at 0 there.
 """
 
 from dataclasses import dataclass, replace
@@ -25,6 +25,8 @@ from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.share_records import ShareSnapshotValue, ShareUpdateValue
 
 NO_EPOCH = -1
+BATCHES_MAX = 20_000
+"""In one write: twice as many as records may be acquired of a share-partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class ShareState:
     write_timestamp_ms: int
     """When the last snapshot was written."""
     leader_epoch_max: int
-    """Below this nobody may read or write."""
+    """Below this nobody may read or write: `leader_epoch`, but for snapshots that Kafka wrote."""
     update_count: int = 0
     """Since the last snapshot."""
 
@@ -50,12 +52,23 @@ def initialized(state: ShareState | None, wanted: InitializeState, now_ms: int) 
     return ShareSnapshotValue(
         snapshot_epoch=0 if state is None else state.snapshot_epoch + 1,
         state_epoch=wanted.state_epoch,
-        leader_epoch=UNINITIALIZED_EPOCH,
+        leader_epoch=UNINITIALIZED_EPOCH if state is None else state.leader_epoch_max,
         start_offset=wanted.start_offset,
         # Where nobody has begun there is no lag to be told; from an offset on there is.
         delivery_complete_count=0 if is_altered else UNKNOWN_COUNT,
         create_timestamp=now_ms,
         write_timestamp=now_ms,
+    )
+
+
+def is_nonsense(wanted: InitializeState | WriteState) -> bool:
+    """Whether no broker in its senses would ask for this."""
+    if wanted.start_offset < UNINITIALIZED_START_OFFSET:
+        return True
+    if isinstance(wanted, InitializeState):
+        return wanted.state_epoch < 0
+    return len(wanted.state_batches) > BATCHES_MAX or any(
+        not 0 <= each.first_offset <= each.last_offset for each in wanted.state_batches
     )
 
 

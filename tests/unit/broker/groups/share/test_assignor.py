@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.groups.share.assignor import assign_simply
@@ -22,6 +22,10 @@ def readers(parts: dict[str, Target]) -> Counter[tuple[bytes, int]]:
     return Counter(partition for part in parts.values() for partition in part)
 
 
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@patient
 @given(partition_counts, member_ids, member_ids)
 def test_members_that_want_the_same(counts: list[int], before: set[str], after: set[str]) -> None:
     partitions = readable(counts)
@@ -39,6 +43,7 @@ def test_members_that_want_the_same(counts: list[int], before: set[str], after: 
     assert again == second, "what is right stays"
 
 
+@patient
 @given(
     partition_counts, st.dictionaries(st.sampled_from("abcdef"), st.sets(st.sampled_from(TOPICS)))
 )

@@ -61,11 +61,14 @@ def test_lag_counts_what_is_not_done_with(stage: ShareStage) -> None:
 
 
 def test_a_group_begins_where_it_is_told(stage: ShareStage) -> None:
-    assert altered(stage, {("t", 0): 3, ("t", 2): 0, ("t", 9): 1, ("gone", 0): 0}) == [
+    wanted = {("t", 0): 3, ("t", 2): 0, ("t", 9): 1, ("t", -1): 1, ("gone", 0): 0, ("t", 1): -2}
+    assert altered(stage, wanted) == [
         ErrorCode.NONE,
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
     ]
     assert stage.state() == "Empty", "the group is made for it"
     assert [(each.partition, each.start_offset, each.lag) for each in told(stage)] == [

@@ -4,7 +4,7 @@ Invariants: a member reads only what is initialised and subscribed; when everybo
 that is read; epochs never go back; a coordinator that is loaded anew knows the same group.
 """
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.broker.groups.share.share_stage import ShareStage
@@ -148,4 +148,9 @@ class ShareMembership(RuleBasedStateMachine):
 
 
 TestShareMembership = ShareMembership.TestCase
-TestShareMembership.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestShareMembership.settings = settings(
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -34,11 +34,12 @@ Kept = dict[int, tuple[int, int]]
 
 class ShareHistory(RuleBasedStateMachine):
     @initialize(
-        limit=st.integers(2, 6),
+        limit=st.sampled_from([2, 2, 3, 5]),
         in_flight=st.integers(3, 40),
         start=st.integers(0, 5),
+        lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
     )
-    def begin(self, limit: int, in_flight: int, start: int) -> None:
+    def begin(self, limit: int, in_flight: int, start: int, lengths: list[int]) -> None:
         self.limits = Limits(limit, in_flight)
         self.share = SharePartition(start, self.limits)
         self.log: list[LogBatch] = []
@@ -53,6 +54,8 @@ class ShareHistory(RuleBasedStateMachine):
         self.first = self.start_before = start
         self.kept_start = start
         self.kept: Kept = {}
+        for length in lengths:
+            self.append(length, 0, True)
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -96,11 +99,25 @@ class ShareHistory(RuleBasedStateMachine):
     @rule(
         member=st.sampled_from(MEMBERS),
         types=st.lists(st.sampled_from(AcknowledgeType), min_size=1, max_size=8),
-        skip=st.integers(0, 10),
+        skip=st.sampled_from([0, 0, 0, 1, 3]),
+        fits=st.sampled_from([True, True, True, False]),
     )
-    def acknowledge(self, member: str, types: list[AcknowledgeType], skip: int) -> None:
+    def acknowledge(self, member: str, types: list[AcknowledgeType], skip: int, fits: bool) -> None:
+        """A member tells of neighbours that it holds or, now and then, of others too."""
         held = sorted(record for record, holder in self.holders.items() if holder == member)
         first = held[skip % len(held)] if held else skip
+        if fits:
+            types = [kind for n, kind in enumerate(types) if first + n in held] or types[:1]
+        self._acknowledge(member, first, types)
+
+    @precondition(lambda self: bool(self.holders))
+    @rule(kind=st.sampled_from(AcknowledgeType))
+    def acknowledge_all(self, kind: AcknowledgeType) -> None:
+        """Whoever holds the first record that is held, all of its run alike."""
+        run = next(run for run in self.share.runs() if run.is_held)
+        self._acknowledge(run.member_id, run.first, [kind] * len(run))
+
+    def _acknowledge(self, member: str, first: int, types: list[AcknowledgeType]) -> None:
         last = first + len(types) - 1
         change = self.share.acknowledge(
             member, [Acknowledgement(first, last, tuple(types))], self.now_ms + LOCK_MS
@@ -161,6 +178,13 @@ class ShareHistory(RuleBasedStateMachine):
                 for run in change.runs
                 for record in range(run.first, run.last + 1)
             }
+
+    @precondition(lambda self: self.write is None)
+    @rule()
+    def write_at_once(self) -> None:
+        self.begin_write()
+        if self.write is not None:
+            self.succeed()
 
     @precondition(lambda self: self.write is not None)
     @rule()
@@ -275,4 +299,4 @@ def _by_record(share: SharePartition) -> dict[int, tuple[RecordState, int]]:
 
 
 TestShareHistory = ShareHistory.TestCase
-TestShareHistory.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestShareHistory.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.share.persister import StateBatch
@@ -37,6 +37,7 @@ def table(found: list[StateBatch], start_offset: int) -> dict[int, tuple[int, in
     return said
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches, batches, st.integers(-1, OFFSET_MAX))
 def test_each_offset_has_the_state_that_counts(
     kept: list[StateBatch], told: list[StateBatch], start_offset: int

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.broker.groups.stage import image_of
 from tests.unit.broker.share.state.state_stage import MemoryStateLog, StateStage
@@ -80,6 +80,8 @@ def test_a_reset_fences_those_who_wrote_before(stage: StateStage) -> None:
     assert stage.initialize(state_epoch=1) is ErrorCode.FENCED_STATE_EPOCH
     assert stage.read() == StateRead(ErrorCode.NONE, None, 2, 7, ())
     assert stage.summary().delivery_complete_count == 0, "from an offset on there is a lag"
+    stage.coordinator.prune()
+    stage.restart()
     assert stage.read(0).error is ErrorCode.FENCED_LEADER_EPOCH, "a deposed leader stays deposed"
 
 
@@ -104,6 +106,17 @@ def test_topics_that_nobody_knows(stage: StateStage) -> None:
     assert stage.read(key=negative).error is ErrorCode.INVALID_REQUEST
     nobody = SharePartitionKey("", stage.key().topic_id, 0)
     assert stage.write(key=nobody) is ErrorCode.INVALID_REQUEST
+
+
+def test_nonsense_is_refused(stage: StateStage) -> None:
+    assert stage.initialize(state_epoch=-1) is ErrorCode.INVALID_REQUEST
+    assert stage.initialize(start_offset=-2) is ErrorCode.INVALID_REQUEST
+    stage.initialize()
+    backwards, negative = StateBatch(5, 4, 2, 1), StateBatch(-1, 4, 2, 1)
+    for batches in ((backwards,), (negative,), (ACKED,) * 20_001):
+        assert stage.write(*batches) is ErrorCode.INVALID_REQUEST
+    assert stage.write(start_offset=-2) is ErrorCode.INVALID_REQUEST
+    assert stage.read() == StateRead(ErrorCode.NONE, None, 1, -1, ())
 
 
 def test_states_of_a_deleted_topic_go_with_it(stage: StateStage) -> None:
@@ -221,7 +234,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.integers(0, 4))
 def test_restarts_and_pruning_change_nothing(
     script: list[tuple[str, int, int, int]], updates_per_snapshot: int
