@@ -66,7 +66,7 @@ def reassign(java: JavaTools, rig: NodeRig, plan: Path, *words: str) -> str:
 
 
 def log_dirs_shown(java: JavaTools, rig: NodeRig, topic: str) -> list[tuple[int, str, bool, int]]:
-    """Broker, directory, whether it is a future replica, and its lag: what kafka-log-dirs prints."""
+    """What kafka-log-dirs prints: broker, directory, whether it is a future replica, its lag."""
     words = ["--bootstrap-server", rig.bootstrap_servers, "--describe", "--topic-list", topic]
     told = java.run("kafka-log-dirs", *words).check().stdout
     (line,) = [line for line in told.splitlines() if line.startswith("{")]
