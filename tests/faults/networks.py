@@ -129,6 +129,16 @@ class Network:
         """Whoever sends it a piece of a connection is told that there is none."""
         self._hurt(node, "meta l4proto tcp counter reject with tcp reset", None)
 
+    def lead_through(self, node: int, target: int, target_port: int, port: int, mark: int) -> None:
+        """What the node says to the target's port goes to a port of its own, unless it has the
+        mark. A connection that stands is led there in the midst, and reset."""
+        self.heal(node)
+        self.hurt.add(node)
+        match = f"ip daddr {self.address(target)} tcp dport {target_port} meta mark != {mark}"
+        rules = [f"table ip {TABLE} {{", "chain output {", "type nat hook output priority -100"]
+        rules += [f"{match} counter redirect to :{port}", "}", "}"]
+        self._inside(node, "nft", "\n".join(rules))
+
     def narrow(self, node: int, kbit: int) -> None:
         """A thin line: what the node says leaves at so many kilobits a second."""
         self._hurt(node, "counter accept", None)

@@ -15,6 +15,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ SHORT = {key: str(value) for key, value in FAST.items()}
 SPELL_GAP_S_MAX = 60.0
 """Of faults that last, and of the control: nothing is promised."""
 PATIENT = {**IMPATIENCE, "socket.connection.setup.timeout.ms": 2_000}
-NET_PORT, CONTROLLER_PORT = 9092, 9093
+NET_PORT, CONTROLLER_PORT, PROXY_PORT = 9092, 9093, 9191
+FLIPS = 5
 
 
 @dataclass(slots=True)
@@ -261,6 +263,33 @@ def reset(stage: Stage, leader: int) -> Iterator[None]:
     assert stage.net.struck(leader) > 0, "void: no packet was struck"
 
 
+def corrupted(stage: Stage, leader: int) -> Iterator[None]:
+    """What the followers hear of the leader has flipped bytes in its records."""
+    proxies = []
+    counts = []
+    for follower in stage.others(leader):
+        count = stage.rig.nodes[follower].data / "flips"
+        count.unlink(missing_ok=True)
+        words = [sys.executable, str(Path(__file__).with_name("corrupting_proxy.py"))]
+        words += [str(PROXY_PORT), stage.net.address(leader), str(NET_PORT), "7", str(count)]
+        proxies.append(subprocess.Popen([*stage.net.prefix(follower), *words]))
+        counts.append(count)
+    try:
+        for follower, count in zip(stage.others(leader), counts, strict=True):
+            until(count.exists)
+            # Connections that stand are not led anywhere: they end first.
+            stage.net.reset(follower)
+            time.sleep(1.0)
+            stage.net.lead_through(follower, leader, NET_PORT, PROXY_PORT, 7)
+        until(lambda: sum(int(count.read_text() or 0) for count in counts) >= FLIPS, WAIT_S)
+        yield
+    finally:
+        stage.net.heal_all()
+        for proxy in proxies:
+            proxy.kill()
+            proxy.wait()
+
+
 def slow_disk(stage: Stage, leader: int) -> Iterator[None]:
     """Every sync of the leader takes 300 ms longer."""
     need("strace")
@@ -346,7 +375,12 @@ def hurt_leader(
         time.sleep(SPELL_S)  # the fault itself: it has no end that could be waited for
     assert next(steps, None) is None
     stage.net.heal_all()
-    await_told(stage.rig.addresses(), topic, is_whole)
+    try:
+        await_told(stage.rig.addresses(), topic, is_whole)
+    except AssertionError as error:
+        dead = [node for node in NODES if not stage.rig.is_alive(node)]
+        logs = "".join(stage.rig.nodes[node].log_text()[-2_000:] for node in dead)
+        raise AssertionError(f"{error}; dead: {dead} {logs}") from error
     await_all_acknowledged(load)
 
 
@@ -405,6 +439,7 @@ ROWS: dict[str, tuple[Fault, bool]] = {
     "N6-loss-30": (lossy(30), False),
     "N6-256-kbit": (narrow, False),
     "N7-reset": (reset, False),
+    "N8-corrupted": (corrupted, False),
 }
 
 

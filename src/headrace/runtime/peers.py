@@ -18,6 +18,7 @@ Invariants:
 """
 
 import asyncio
+import contextlib
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -252,13 +253,21 @@ class _PeerConnection(asyncio.BufferedProtocol):
         pending.timer = self._loop.call_later(timeout_ms / 1000, self._on_timeout, correlation_id)
         self._pending[correlation_id] = pending
         if self._transport is not None:
-            self._transport.write(frame)
+            self._write(self._transport, frame)
             return
         self._unsent.append(frame)
         if self._connecting is None:
             self._connecting = self._loop.create_task(
                 self._connect(), name=f"connect {self._address[0]}:{self._address[1]}"
             )
+
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        """uvloop closes a transport without a word when its connecting is given up in the moment in
+        which it succeeds; to write to it is an error then, and not one of ours."""
+        try:
+            transport.write(data)
+        except RuntimeError:
+            self.close("closed while it was opened")
 
     async def _connect(self) -> None:
         host, port = self._address
@@ -274,6 +283,7 @@ class _PeerConnection(asyncio.BufferedProtocol):
             reason = os.strerror(error.errno) if error.errno else str(error)
         finally:
             self._connecting = None
+        self._transport = None  # made in the last moment, and closed with the attempt
         self._on_unreachable(reason, refused=refused)
 
     def _on_unreachable(self, reason: str, *, refused: bool) -> None:
@@ -293,7 +303,7 @@ class _PeerConnection(asyncio.BufferedProtocol):
         self.failure = ""
         unsent, self._unsent = self._unsent, []
         if unsent:
-            self._transport.write(b"".join(unsent))
+            self._write(self._transport, b"".join(unsent))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._frames.room()
@@ -333,8 +343,9 @@ class _PeerConnection(asyncio.BufferedProtocol):
         """Fail what is open; the next `send` opens a new connection."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            transport.set_protocol(_Deaf())
-            transport.abort()
+            with contextlib.suppress(RuntimeError):  # closed already
+                transport.set_protocol(_Deaf())
+                transport.abort()
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None

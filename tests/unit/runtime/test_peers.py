@@ -225,6 +225,35 @@ def test_a_connection_that_was_lost_a_moment_ago_is_opened_anew() -> None:
     run(story)
 
 
+def test_a_transport_that_is_closed_without_a_word_costs_one_request() -> None:
+    """uvloop does that when a connection comes in the moment in which it is given up."""
+
+    class Closed:
+        def is_closing(self) -> bool:
+            return False
+
+        def write(self, _data: bytes) -> None:
+            raise RuntimeError("the handler is closed")
+
+        set_protocol = abort = write
+
+    async def story() -> None:
+        peer = Peer()
+        peer.answer = _vote_answer
+        stage = Stage(await peer.start())
+        await stage.ask(VoteRequest())
+        (connection,) = stage.peers._connections.values()
+        connection.close("to begin with")
+        connection._transport = Closed()  # type: ignore[assignment]
+        assert await stage.ask(VoteRequest()) == (None, False)
+        answer, _ = await stage.ask(VoteRequest())
+        assert isinstance(answer, VoteResponse)
+        stage.peers.close()
+        peer.close()
+
+    run(story)
+
+
 def test_a_silent_peer_costs_a_time_out_and_the_connection() -> None:
     async def story() -> None:
         peer = Peer()
