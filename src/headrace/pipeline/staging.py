@@ -99,7 +99,7 @@ def _stage_transformed(
     for each in done:
         for index, offsets in each.late.items():
             late.setdefault(index, []).extend(offsets)
-    read: dict[int, int] = dict(counts.value)
+    read = {**counts.value, **_unread(tasks, counts.value)}
     dead: dict[int, int] = {}
     if rows.corrupt is not None and rows.may_have_corrupt():
         dead = _bury(settings, tasks, rows.corrupt)
@@ -114,6 +114,19 @@ def _stage_transformed(
             for index in dead.keys() | late_counts.keys()
         }
     return transform.facts_of(tasks, read, dead, files, late_counts)
+
+
+def _unread(tasks: list[FlushTask], read: dict[int, int]) -> dict[int, int]:
+    """Records of slices that Spark did not ask for, as with `WHERE false`: they were filtered."""
+    from headrace.pipeline.log_reader import read_range
+
+    missing = {}
+    for index, task in enumerate(tasks):
+        if index not in read:
+            work = task.work
+            wanted = OffsetRange(work.topic, work.partition, work.start, work.end, task.topic_id)
+            missing[index] = sum(batch.num_rows for batch in read_range(task.log, wanted))
+    return missing
 
 
 def late_letters(

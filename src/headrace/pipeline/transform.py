@@ -80,9 +80,11 @@ class Rows:
     def may_have_corrupt(self) -> bool:
         """Once `transformed` was run.
 
-        Spark tells the count a moment later, and never where it left the rows out altogether
+        Spark tells the count a moment later, and tells none where it left the rows out altogether
         (`WHERE false`): what was not told may be any number.
         """
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
         if self.corrupt_counted is None:
             return False
         told: Any = self.corrupt_counted._jo
@@ -91,7 +93,10 @@ class Rows:
             if time.monotonic() > deadline_s:
                 return True
             time.sleep(COUNT_POLL_S)
-        return int(self.corrupt_counted.get[CORRUPT]) > 0
+        try:
+            return int(self.corrupt_counted.get[CORRUPT]) > 0
+        except Py4JError:
+            return True
 
 
 def check(spark: "SparkSession", settings: Settings) -> None:
