@@ -22,6 +22,7 @@ from typing import Protocol
 from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.promise import Promise
 from headrace.base.topic_config import TopicConfig
+from headrace.broker.refused_sequences import RefusedSequences
 from headrace.broker.replication.in_sync import InSync, Proposal
 from headrace.broker.waiting_commits import WaitingCommits
 from headrace.cluster.image import INTERNAL_TOPICS
@@ -67,6 +68,7 @@ class Partition:
         "on_failure",
         "received_bytes",
         "refusal",
+        "refused",
         "sent_bytes",
         "staged_bytes",
         "topic",
@@ -115,6 +117,8 @@ class Partition:
         self._waiters: dict[Waiter, None] = {}
         self._followers_waiting: dict[Waiter, None] = {}
         self._commits = WaitingCommits()
+        self.refused: RefusedSequences | None = None
+        """Of idempotent producers, while there are any."""
         self._unbegun: tuple[int, Callable[[], None]] | None = None
         """An epoch that is to begin when there is room to write it down."""
 
@@ -303,6 +307,20 @@ class Partition:
             self._commits.expire(now_ms)
 
     # -- writing -----------------------------------------------------------------------
+
+    def note_refused(self, records: memoryview, error: ErrorCode, now_ms: int) -> None:
+        """A batch may come again: those behind it are not to be written before it."""
+        if self.refused is None:
+            self.refused = RefusedSequences()
+        self.refused.note(records, error, now_ms)
+
+    def reason_of_one_before(self, header: BatchHeader, now_ms: int) -> ErrorCode:
+        """Asked only while there are refused ones."""
+        assert self.refused is not None
+        reason = self.refused.reason(header, self.log.producers, now_ms)
+        if not self.refused:
+            self.refused = None
+        return reason
 
     def stage(self, batch: memoryview, header: BatchHeader, now_ms: int) -> Staged:
         """Queue one checked batch. The bytes must stay as they are until `commit`."""

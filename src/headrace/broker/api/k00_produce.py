@@ -210,8 +210,12 @@ def stage_batch(
     if not error and acks == _ACKS_ALL:
         error = partition.required_acks_refusal()
     if error:
+        if records is not None:
+            partition.note_refused(records, error, now_ms)
         return refusal(index, error)
     if partition.log.full is not None:
+        if records is not None:
+            partition.note_refused(records, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
         return refusal(index, ErrorCode.KAFKA_STORAGE_ERROR, DISK_FULL)
     if partition.is_internal:
         return refusal(
@@ -233,6 +237,10 @@ def stage_batch(
                 header = check_batch(records, config, _ANY_VERSION, transactional, now_ms)
     except BatchRefused as refused:
         return refusal(index, refused.code, refused.message)
+    if partition.refused is not None and header.producer_id >= 0:
+        error = partition.reason_of_one_before(header, now_ms)
+        if error:
+            return refusal(index, error)
     if take is not None:
         return take(partition, records, header)
     if not partition.staged_bytes:
