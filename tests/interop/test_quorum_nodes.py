@@ -79,15 +79,15 @@ def test_a_fixed_quorum_formats_itself_and_a_controller_joins_another(tmp_path: 
         running.enter_context(running_node(tmp_path / "n3.log", "controller", *words))
         until(lambda: [v.node_id for v in client.describe().voters] == [1, 2, 3])
         run_headrace("quorum", "remove", "3", "--bootstrap-controllers", f"127.0.0.1:{ports[0]}")
-        assert [v.node_id for v in client.describe().voters] == [1, 2]
         try:
             run_headrace(
                 *("quorum", "add", "3", "--listen", f"127.0.0.1:{ports[2]}"),
                 *("--bootstrap-controllers", f"127.0.0.1:{ports[1]}"),
             )
         except AssertionError as error:
-            # It joins by itself, too, and was faster than the command.
-            assert "DUPLICATE_VOTER" in str(error)
+            # It joins by itself, too, and may be faster than the command.
+            if "DUPLICATE_VOTER" not in str(error):
+                raise
         assert [v.node_id for v in client.describe().voters] == [1, 2, 3]
 
 
