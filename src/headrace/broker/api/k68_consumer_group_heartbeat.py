@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 from headrace.base.promise import Promise
 from headrace.broker.context import RequestContext
-from headrace.broker.groups.consumer.member import HeartbeatAnswer, HeartbeatQuestion, Target
+from headrace.broker.groups.consumer.member import (
+    HeartbeatAnswer,
+    HeartbeatQuestion,
+    Target,
+    partitions_by_topic,
+)
 from headrace.cluster.features import GROUP_VERSION
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.consumer_group_heartbeat import (
@@ -72,13 +77,10 @@ def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
         heartbeat_interval_ms=answer.heartbeat_interval_ms,
     )
     if answer.assignment is not None:
-        by_topic: dict[bytes, list[int]] = {}
-        for topic_id, partition in sorted(answer.assignment):
-            by_topic.setdefault(topic_id, []).append(partition)
         response.assignment = Assignment(
             topic_partitions=[
                 TopicPartitions(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in by_topic.items()
+                for topic_id, partitions in partitions_by_topic(answer.assignment).items()
             ]
         )
     return response

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.api.k15_describe_groups import AUTHORIZED_OPERATIONS
 from headrace.broker.context import RequestContext
+from headrace.broker.groups.consumer.member import partitions_by_topic
 from headrace.broker.groups.consumer.topics import Topics
 from headrace.broker.groups.share.group import ShareGroup
 from headrace.broker.groups.share.member import ShareMember, TopicIdPartition
@@ -77,13 +78,11 @@ def _member(member: ShareMember, topics: Topics) -> Member:
 
 
 def _assignment(partitions: Iterable[TopicIdPartition], topics: Topics) -> Assignment:
-    by_topic: dict[bytes, TopicPartitions] = {}
-    for topic_id, partition in sorted(partitions):
-        topic = by_topic.get(topic_id)
-        if topic is None:
-            name = topics.name_of(topic_id)
-            if name is None:
-                continue  # the topic is gone; its members are about to learn that
-            topic = by_topic[topic_id] = TopicPartitions(topic_id=topic_id, topic_name=name)
-        topic.partitions.append(partition)
-    return Assignment(topic_partitions=list(by_topic.values()))
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
+            for topic_id, indexes in partitions_by_topic(partitions).items()
+            # A topic that is gone is left out: its members are about to learn that.
+            if (name := topics.name_of(topic_id)) is not None
+        ]
+    )

@@ -7,7 +7,7 @@ Spec: KIP-848; Kafka's ConsumerGroupMember.
 A member is a value: a change is another value, made by `replay` alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -24,6 +24,14 @@ Owned = Mapping[TopicIdPartition, int]
 """Partitions, each with the epoch in which the member was given it."""
 
 NOTHING: Target = frozenset()
+
+
+def partitions_by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
+    """As records and responses tell an assignment: topics and partitions in their order."""
+    by_topic: dict[bytes, list[int]] = {}
+    for topic_id, partition in sorted(partitions):
+        by_topic.setdefault(topic_id, []).append(partition)
+    return by_topic
 
 
 class MemberState(IntEnum):

@@ -19,6 +19,7 @@ from headrace.broker.groups.consumer.member import (
     ConsumerMember,
     Owned,
     TopicIdPartition,
+    partitions_by_topic,
 )
 from headrace.broker.internal_log import KeyValue
 from headrace.wire.kafka.coordinator_records import encode_key, encode_value
@@ -101,15 +102,12 @@ def target_epoch_tombstone(group_id: str) -> Record:
 
 
 def target_record(group_id: str, member_id: str, partitions: Iterable[TopicIdPartition]) -> Record:
-    by_topic: dict[bytes, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        by_topic.setdefault(topic_id, []).append(partition)
     return (
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
                 TopicPartition(topic_id=topic_id, partitions=found)
-                for topic_id, found in by_topic.items()
+                for topic_id, found in partitions_by_topic(partitions).items()
             ]
         ),
     )

@@ -15,6 +15,7 @@ Spec: Kafka's GroupCoordinatorRecordHelpers, 4.3.
 
 from collections.abc import Iterable
 
+from headrace.broker.groups.consumer.member import partitions_by_topic
 from headrace.broker.groups.consumer.records import Record, encode
 from headrace.broker.groups.share.member import ShareMember, TopicIdPartition
 from headrace.broker.groups.share.partitions import Parts, StatePartitions, TopicParts
@@ -77,7 +78,7 @@ def target_record(group_id: str, member_id: str, partitions: Iterable[TopicIdPar
         ShareGroupTargetAssignmentMemberValue(
             topic_partitions=[
                 TopicPartition(topic_id=topic_id, partitions=found)
-                for topic_id, found in _by_topic(partitions).items()
+                for topic_id, found in partitions_by_topic(partitions).items()
             ]
         ),
     )
@@ -94,7 +95,7 @@ def assignment_record(group_id: str, member: ShareMember) -> Record:
                 ShareGroupCurrentMemberAssignmentValueTopicPartitions(
                     topic_id=topic_id, partitions=found
                 )
-                for topic_id, found in _by_topic(member.assigned).items()
+                for topic_id, found in partitions_by_topic(member.assigned).items()
             ],
         ),
     )
@@ -140,13 +141,6 @@ def group_tombstones(group_id: str) -> list[Record]:
         (ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
         (ShareGroupMetadataKey(group_id=group_id), None),
     ]
-
-
-def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
-    by_topic: dict[bytes, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        by_topic.setdefault(topic_id, []).append(partition)
-    return by_topic
 
 
 def _infos(parts: Parts) -> list[TopicPartitionsInfo]:
