@@ -12,7 +12,6 @@ bounded steps, so that a long partition does not hold the loop.
 from collections.abc import Callable, Iterator, Mapping
 
 from headrace.base.clock import Clock, Timer, Timers
-from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.broker.groups import session
@@ -39,6 +38,7 @@ from headrace.broker.internal_log import (
     TransactionalRecord,
     TransactionMarker,
 )
+from headrace.broker.led_shards import LedShards, LoadInSteps, error_of
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.coordinator_records import (
     ConsumerGroupMetadataKey,
@@ -47,7 +47,6 @@ from headrace.wire.kafka.messages.coordinator_records import (
 )
 
 AnyGroup = Group | ConsumerGroup | ShareGroup
-LOAD_STEP_RECORDS_MAX = 2_000
 
 
 class HostedGroup:
@@ -80,7 +79,7 @@ class Shard:
         self.groups: dict[str, HostedGroup] = {}
 
 
-class Shards:
+class Shards(LedShards[Shard]):
     def __init__(
         self,
         settings: GroupSettings,
@@ -89,13 +88,11 @@ class Shards:
         timers: Timers,
         random: Random,
     ) -> None:
+        super().__init__(offsets_log, timers)
         self.settings = settings
         self._log = offsets_log
         self._clock = clock
-        self._timers = timers
         self._random = random
-        self._shards: dict[int, Shard] = {}
-        self._is_closed = False
         self.wake_consumer: Callable[[HostedGroup], None] = lambda _: None
         """Called when a consumer group's deadline has come."""
         self.on_loaded: Callable[[HostedGroup], None] = lambda _: None
@@ -152,17 +149,8 @@ class Shards:
         return Group(hosted.group.group_id, self.settings, save, self.new_uuid)
 
     def hosted(self) -> Iterator[HostedGroup]:
-        for shard in list(self._shards.values()):
-            if not shard.is_loading:
-                yield from list(shard.groups.values())
-
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
-    @property
-    def is_loading(self) -> bool:
-        return any(shard.is_loading for shard in self._shards.values())
+        for shard in self.loaded_shards():
+            yield from list(shard.groups.values())
 
     def at(self, partition: int) -> Shard | None:
         """The loaded shard of a partition; None if it is not here or not yet."""
@@ -209,23 +197,14 @@ class Shards:
         """An error code in any case: a failing disk is told as Kafka tells it.
 
         With a producer (id and epoch) the records belong to its open transaction."""
-        outcome: Promise[int] = Promise()
-
-        def on_appended(appended: Promise[int]) -> None:
-            if isinstance(appended.error, StorageError):
-                outcome.resolve(int(ErrorCode.KAFKA_STORAGE_ERROR))
-            else:
-                outcome.resolve(appended.value())
-
         if producer is None:
-            appended = self._log.append(shard.partition, records)
-        else:
-            producer_id, producer_epoch = producer
-            appended = self._log.append(
+            return error_of(self._log.append(shard.partition, records))
+        producer_id, producer_epoch = producer
+        return error_of(
+            self._log.append(
                 shard.partition, records, producer_id=producer_id, producer_epoch=producer_epoch
             )
-        appended.then(on_appended)
-        return outcome
+        )
 
     def _save(
         self, hosted: HostedGroup, group: Group, assignments: Mapping[str, bytes]
@@ -272,16 +251,6 @@ class Shards:
 
     # Loading
 
-    def load_local(self) -> None:
-        """Begin to load every partition that this broker leads and has not loaded yet."""
-        for partition in range(self._log.partition_count()):
-            if (
-                partition not in self._shards
-                and not self._is_closed
-                and self._log.is_local(partition)
-            ):
-                self.load(partition)
-
     def load(self, partition: int) -> Promise[int]:
         """Read a partition from its start; a promise of the number of records."""
         shard = self._shards.get(partition)
@@ -303,35 +272,6 @@ class Shards:
             else:
                 session.abandon(hosted.group, ErrorCode.NOT_COORDINATOR, self.now())
         shard.groups.clear()
-
-    def reload(self, shard: Shard) -> None:
-        """The log did not keep what the state says already: the log is right, so begin anew."""
-        if self.is_current(shard):
-            self.unload(shard.partition)
-            if not self._is_closed and self._log.is_local(shard.partition):
-                self.load(shard.partition)
-
-    def unload_lost(self) -> None:
-        """Let go of partitions that are here no longer, their topic deleted perhaps."""
-        for partition in list(self._shards):
-            if not self._log.is_local(partition):
-                self.unload(partition)
-
-    def close(self) -> None:
-        """This broker stops: nothing is served or loaded any more."""
-        self._is_closed = True
-        for partition in list(self._shards):
-            self.unload(partition)
-
-    def is_current(self, shard: Shard) -> bool:
-        return self._shards.get(shard.partition) is shard
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._timers.call_soon(callback)
-
-    def fail_load(self, shard: Shard, error: StorageError) -> None:
-        self._shards.pop(shard.partition, None)
-        shard.loaded.reject(error)
 
     def finish_load(
         self,
@@ -369,67 +309,46 @@ class Shards:
         shard.loaded.resolve(record_count)
 
 
-class _Load:
-    """One partition's reading: the last word on each key wins."""
+class _Load(LoadInSteps[Shard]):
+    """The last word on each key wins."""
 
     __slots__ = (
         "_consumer_groups",
-        "_count",
         "_groups",
         "_offsets",
         "_open",
-        "_records",
-        "_shard",
         "_shards",
         "_share_groups",
     )
 
     def __init__(self, shards: Shards, shard: Shard, records: Iterator[LogEntry]) -> None:
+        super().__init__(shards, shard, records)
         self._shards = shards
-        self._shard = shard
-        self._records = records
         self._groups: dict[str, GroupMetadataValue] = {}
         self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._share_groups: dict[str, ShareGroup] = {}
         self._offsets: dict[str, OffsetTable] = {}
         self._open: dict[int, set[str]] = {}
-        self._count = 0
 
-    def step(self) -> None:
-        if not self._shards.is_current(self._shard):
-            return
-        try:
-            is_done = self._read_some()
-        except StorageError as error:
-            self._shards.fail_load(self._shard, error)
-            return
-        if is_done:
-            self._shards.finish_load(
-                self._shard,
-                self._groups,
-                self._consumer_groups,
-                self._share_groups,
-                self._offsets,
-                self._open,
-                self._count,
-            )
-        else:
-            self._shards.call_soon(self.step)
+    def _finish(self) -> None:
+        self._shards.finish_load(
+            self._shard,
+            self._groups,
+            self._consumer_groups,
+            self._share_groups,
+            self._offsets,
+            self._open,
+            self._count,
+        )
 
-    def _read_some(self) -> bool:
-        for _ in range(LOAD_STEP_RECORDS_MAX):
-            entry = next(self._records, None)
-            if entry is None:
-                return True
-            self._count += 1
-            match entry:
-                case TransactionMarker():
-                    self._end_transaction(entry.producer_id, entry.is_commit)
-                case TransactionalRecord():
-                    self._take_pending(entry)
-                case (_, key, value) if key is not None:
-                    self._take(key, value)
-        return False
+    def _take_entry(self, entry: LogEntry) -> None:
+        match entry:
+            case TransactionMarker():
+                self._end_transaction(entry.producer_id, entry.is_commit)
+            case TransactionalRecord():
+                self._take_pending(entry)
+            case (_, key, value) if key is not None:
+                self._take(key, value)
 
     def _take_pending(self, record: TransactionalRecord) -> None:
         if record.key is None:

@@ -18,12 +18,11 @@ from headrace.base.promise import Promise
 from headrace.broker.groups.shards import java_hash_magnitude
 from headrace.broker.groups.store import group_error
 from headrace.broker.internal_log import KeyValue, LogEntry
+from headrace.broker.led_shards import LedShards, LoadInSteps
 from headrace.broker.transactions.metadata import TransactionMetadata
 from headrace.broker.transactions.states import TransactionState
 from headrace.broker.transactions.store import StateLog, read_state, state_record
 from headrace.wire.kafka.errors import ErrorCode
-
-LOAD_STEP_RECORDS_MAX = 2_000
 
 
 class HostedTransaction:
@@ -72,13 +71,11 @@ class TransactionShard:
         self.by_id: dict[str, HostedTransaction] = {}
 
 
-class TransactionShards:
+class TransactionShards(LedShards[TransactionShard]):
     def __init__(self, log: StateLog, timers: Timers, server_version: Callable[[], int]) -> None:
+        super().__init__(log, timers)
         self._log = log
-        self._timers = timers
         self._server_version = server_version
-        self._shards: dict[int, TransactionShard] = {}
-        self._is_closed = False
         self.on_loaded: Callable[[TransactionShard], None] | None = None
 
     # Where an id lives
@@ -127,20 +124,8 @@ class TransactionShards:
             del hosted.shard.by_id[transactional_id]
 
     def hosted(self) -> Iterator[HostedTransaction]:
-        for shard in list(self._shards.values()):
-            if not shard.is_loading:
-                yield from list(shard.by_id.values())
-
-    def is_current(self, shard: TransactionShard) -> bool:
-        return self._shards.get(shard.partition) is shard
-
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
-    @property
-    def is_loading(self) -> bool:
-        return any(shard.is_loading for shard in self._shards.values())
+        for shard in self.loaded_shards():
+            yield from list(shard.by_id.values())
 
     # Writing
 
@@ -185,16 +170,6 @@ class TransactionShards:
 
     # Loading
 
-    def load_local(self) -> None:
-        """Begin to load every partition that this broker leads and has not loaded yet."""
-        for partition in range(self._log.partition_count()):
-            if (
-                partition not in self._shards
-                and not self._is_closed
-                and self._log.is_local(partition)
-            ):
-                self.load(partition)
-
     def load(self, partition: int) -> Promise[int]:
         """Read a partition from its start; a promise of the number of records."""
         shard = self._shards.get(partition)
@@ -213,24 +188,6 @@ class TransactionShards:
         for hosted in list(shard.by_id.values()):
             hosted.abandon()
 
-    def unload_lost(self) -> None:
-        """Let go of partitions that are here no longer."""
-        for partition in list(self._shards):
-            if not self._log.is_local(partition):
-                self.unload(partition)
-
-    def close(self) -> None:
-        self._is_closed = True
-        for partition in list(self._shards):
-            self.unload(partition)
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._timers.call_soon(callback)
-
-    def fail_load(self, shard: TransactionShard, error: StorageError) -> None:
-        self._shards.pop(shard.partition, None)
-        shard.loaded.reject(error)
-
     def finish_load(
         self, shard: TransactionShard, states: dict[str, TransactionMetadata], record_count: int
     ) -> None:
@@ -242,45 +199,22 @@ class TransactionShards:
         shard.loaded.resolve(record_count)
 
 
-class _Load:
-    """One partition's reading: the last word on each id wins."""
+class _Load(LoadInSteps[TransactionShard]):
+    """The last word on each id wins."""
 
-    __slots__ = ("_count", "_records", "_shard", "_shards", "_states")
+    __slots__ = ("_shards", "_states")
 
     def __init__(
         self, shards: TransactionShards, shard: TransactionShard, records: Iterator[LogEntry]
     ) -> None:
+        super().__init__(shards, shard, records)
         self._shards = shards
-        self._shard = shard
-        self._records = records
         self._states: dict[str, TransactionMetadata] = {}
-        self._count = 0
 
-    def step(self) -> None:
-        if not self._shards.is_current(self._shard):
+    def _take_entry(self, entry: LogEntry) -> None:
+        if not isinstance(entry, tuple) or entry[1] is None:
             return
-        try:
-            is_done = self._read_some()
-        except StorageError as error:
-            self._shards.fail_load(self._shard, error)
-            return
-        if is_done:
-            self._shards.finish_load(self._shard, self._states, self._count)
-        else:
-            self._shards.call_soon(self.step)
-
-    def _read_some(self) -> bool:
-        for _ in range(LOAD_STEP_RECORDS_MAX):
-            entry = next(self._records, None)
-            if entry is None:
-                return True
-            self._count += 1
-            if isinstance(entry, tuple) and entry[1] is not None:
-                self._take(entry[1], entry[2])
-        return False
-
-    def _take(self, key: bytes, value: bytes | None) -> None:
-        read = read_state(key, value)
+        read = read_state(entry[1], entry[2])
         if read is None:
             return
         transactional_id, metadata = read
@@ -288,3 +222,6 @@ class _Load:
             self._states.pop(transactional_id, None)
         else:
             self._states[transactional_id] = metadata
+
+    def _finish(self) -> None:
+        self._shards.finish_load(self._shard, self._states, self._count)

@@ -5,7 +5,7 @@ from tests.unit.broker.groups.stage import SESSION_MS, MemoryOffsetsLog, Stage, 
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
-from headrace.broker.groups import shards as shards_module
+from headrace.broker import led_shards as shards_module
 from headrace.broker.groups.shards import java_hash_magnitude
 from headrace.wire.kafka.errors import ErrorCode
 

@@ -182,7 +182,7 @@ class ShareCoordinator:
 
     def counts(self) -> int:
         """Share-partitions whose state is kept here, for metrics."""
-        return sum(len(shard.by_key) for shard in self._shards.loaded())
+        return sum(len(shard.by_key) for shard in self._shards.loaded_shards())
 
     # Deciding
 
@@ -208,7 +208,7 @@ class ShareCoordinator:
     def on_topics_deleted(self, topic_ids: Collection[bytes]) -> None:
         """Topics are gone: what was kept of them goes too."""
         self._shards.unload_lost()
-        for shard in self._shards.loaded():
+        for shard in self._shards.loaded_shards():
             gone: list[StateRecord] = [
                 (key, None) for key in shard.by_key if key.topic_id in topic_ids
             ]
@@ -216,14 +216,14 @@ class ShareCoordinator:
                 self._shards.append(shard, gone)
 
     def prune(self) -> None:
-        for shard in self._shards.loaded():
+        for shard in self._shards.loaded_shards():
             self._shards.prune(shard)
 
     def snapshot_cold(self) -> None:
         """States that nobody has written for long would keep the log's head from being pruned."""
         now_ms = self._clock.now_ms()
         since_ms = now_ms - self._settings.cold_snapshot_interval_ms
-        for shard in self._shards.loaded():
+        for shard in self._shards.loaded_shards():
             states = {key: hosted.state for key, hosted in shard.by_key.items()}
             if all(each.create_timestamp_ms != each.write_timestamp_ms for each in states.values()):
                 continue  # nobody writes at all: there is nothing to be gained
