@@ -32,6 +32,7 @@ from headrace.pipeline import preflight, transform
 from headrace.pipeline.admission import records_per_file
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.compact import CannotCompact
+from headrace.pipeline.decode.compiled import is_likely_compiled
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Driver, Fence, Fenced
 from headrace.pipeline.inferred_schema import INFER, SchemaPin, infer, sample
@@ -118,7 +119,8 @@ class Pipeline:
             self._spark = start_session(
                 name, settings.master, settings.spark, is_light=settings.is_raw
             )
-            compiler.wait()
+            if compiler is not None:
+                compiler.wait()
         try:
             if not settings.is_raw and settings.schema != INFER:
                 transform.check(self._spark, settings)
@@ -377,8 +379,10 @@ class Pipeline:
         return stage(self._spark, self.settings, plan, f"{self._fence.epoch}-{self._attempts}")
 
 
-def _compile_aside() -> "subprocess.Popen[bytes]":
+def _compile_aside() -> "subprocess.Popen[bytes] | None":
     """The first start on a machine compiles the decoder: while Java starts, not after it."""
+    if is_likely_compiled():
+        return None
     code = "from headrace.pipeline.log_reader import warm; warm()"
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
 

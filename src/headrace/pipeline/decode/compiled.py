@@ -45,6 +45,16 @@ def _candidates() -> Iterator[Path]:
     yield Path(tempfile.gettempdir(), f"headrace-numba-{os.getuid()}")
 
 
+def is_likely_compiled() -> bool:
+    """Whether anything was compiled since the kernels were last written; without importing numba.
+
+    A guess: who is told so wrongly compiles when it first reads.
+    """
+    sources = Path(__file__).parent.glob("*kernels.py")
+    indexes = (path.stat().st_mtime for path in cache_folder().glob("*/*.nbi"))
+    return max(indexes, default=0.0) > max(path.stat().st_mtime for path in sources)
+
+
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
     """While it is open, functions that numba is given are cached in our folder, one process at a

@@ -8,7 +8,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from headrace.pipeline.decode.compiled import cache_folder, compiling
+from headrace.pipeline.decode.compiled import cache_folder, compiling, is_likely_compiled
 
 NAMES = ("NUMBA_CACHE_DIR", "HEADRACE_CACHE_DIR", "XDG_CACHE_HOME")
 
@@ -39,6 +39,19 @@ def test_a_folder_that_can_not_be_made_is_passed_over(
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(file))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "headrace" / "numba"
+
+
+def test_compiled_is_what_is_newer_than_the_kernels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not is_likely_compiled()
+    (tmp_path / "decode").mkdir()
+    index = tmp_path / "decode" / "kernels.parse.nbi"
+    index.touch()
+    assert is_likely_compiled()
+    os.utime(index, (1, 1))
+    assert not is_likely_compiled(), "the kernels were written since"
 
 
 def test_other_code_keeps_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
