@@ -11,7 +11,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import hdfs_native
 import pytest
+from hdfs_native import WriteOptions
 from tests.faults.test_datanode_kill import MIB, SETTINGS, Files, eventually, pipeline_of
 
 from headrace.testing.filesystem import LocalFileSystem
@@ -19,6 +21,7 @@ from headrace.testing.filesystem import LocalFileSystem
 SIZE_MIB = 40
 TRIES = 3
 STANDS_STILL_S = 20.0
+NEW_FILES = 20
 
 WRITER = """
 import sys, hdfs_native
@@ -84,3 +87,19 @@ def test_a_write_goes_on_when_a_node_of_its_pipeline_dies(
     (block,) = files.blocks(path)
     assert block.b.numBytes == SIZE_MIB * MIB
     assert len([node for node in files.nodes_of(block) if node.is_alive]) >= 2
+
+
+def test_no_new_file_is_sent_to_a_node_that_just_died(dfs: LocalFileSystem) -> None:
+    """hdfs-native gives up a new block when one node of its pipeline can't be reached."""
+    client = hdfs_native.Client(dfs.url)
+    victim = dfs.datanodes[1]
+    victim.kill()
+    eventually(lambda: dfs.health()["doubtful_datanodes"] == 1, "a doubtful node")
+    assert dfs.health()["live_datanodes"] == 4, "dead long before ten heartbeats"
+    for number in range(NEW_FILES):
+        with client.create(f"/new-{number}", WriteOptions(replication=3)) as file:
+            file.write(PIECE)
+    victim.start()
+    eventually(lambda: dfs.health()["doubtful_datanodes"] == 0, "its return")
+    files = Files(dfs)
+    assert all(files.read(f"/new-{number}") == PIECE for number in range(NEW_FILES))

@@ -137,6 +137,14 @@ class DatanodeSide(NamespaceService):
     def _heard_of(self, node: DatanodeDescriptor) -> None:
         node.last_heartbeat_ms = self.clock.monotonic_ms()
         node.last_update_ms = self.clock.now_ms()
+        node.is_doubtful = False
+
+    def doubt(self, uuid: str, reason: str) -> None:
+        """A DataNode that may be gone: nobody is sent to it until it is heard of again."""
+        node = self.datanodes.get(uuid)
+        if node is not None and node.is_alive and not node.is_doubtful:
+            node.is_doubtful = True
+            self.events.info("datanode_doubtful", node=node.name, uuid=node.uuid, reason=reason)
 
     # -- heartbeats --------------------------------------------------------------------------
 
@@ -322,6 +330,8 @@ class DatanodeSide(NamespaceService):
         for node in self.datanodes.live():
             if now_ms - node.last_heartbeat_ms > self.settings.datanode_dead_ms:
                 self._lose(node, "silent")
+            elif now_ms - node.last_heartbeat_ms > self.settings.stale_datanode_ms:
+                self.doubt(node.uuid, "stale")
         if self.safe_mode.is_starting:
             self.look_at_safe_mode()
         self.timers.call_later(max(self.settings.datanode_dead_ms / 10, 100), self._watch)
@@ -391,7 +401,10 @@ class DatanodeSide(NamespaceService):
         ]
         if not nodes:
             return None
-        return min(nodes, key=lambda n: (len(n.to_transfer), n.admin_state is AdminState.NORMAL))
+        return min(
+            nodes,
+            key=lambda n: (n.is_doubtful, len(n.to_transfer), n.admin_state is AdminState.NORMAL),
+        )
 
     # -- figures -----------------------------------------------------------------------------
 

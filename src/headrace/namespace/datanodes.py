@@ -220,6 +220,7 @@ class DatanodeDescriptor:
         "failed_volumes",
         "identity",
         "is_alive",
+        "is_doubtful",
         "last_block_report_ms",
         "last_heartbeat_ms",
         "last_update_ms",
@@ -242,6 +243,9 @@ class DatanodeDescriptor:
         self.admin_state = AdminState.NORMAL
         self.maintenance_expire_ms = 0
         self.is_alive = True
+        self.is_doubtful = False
+        """Its connection ended or it is stale, and nothing was heard of it since: new blocks go
+        elsewhere and readers ask it last, long before it counts as dead."""
         self.last_heartbeat_ms = 0
         """Monotonic; what death is judged by."""
         self.last_update_ms = 0
@@ -328,6 +332,9 @@ class DatanodeTable:
 
     def live(self) -> list[DatanodeDescriptor]:
         return [node for node in self.by_uuid.values() if node.is_alive]
+
+    def doubtful(self) -> list[DatanodeDescriptor]:
+        return [node for node in self.live() if node.is_doubtful]
 
     def storage(self, uuid: str, storage_id: str) -> StorageInfo | None:
         node = self.by_uuid.get(uuid)

@@ -5,7 +5,7 @@ anywhere; the second on another rack; the third beside the second; the rest anyw
 Must not know: blocks, queues. Pure but for its dice.
 
 Invariants: never two replicas of a block on one DataNode; never a node that is dead, leaving or
-excluded; never a storage without room for a whole block.
+excluded, nor a doubtful one while any is not; never a storage without room for a whole block.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -35,10 +35,13 @@ def choose_targets(
     `writer` is an IP address; `excluded` are UUIDs; `favored` are addresses or host names.
     """
     taken = {storage.datanode.uuid for storage in existing} | set(excluded)
+    serving = [node for node in table if node.in_service]
+    # A short pipeline is filled up later; one with a dead node costs some clients the write.
+    sound = [node for node in serving if not node.is_doubtful]
     candidates = {
         node.uuid: node
-        for node in table
-        if node.in_service and node.uuid not in taken and _storage_for(node, block_size)
+        for node in sound or serving
+        if node.uuid not in taken and _storage_for(node, block_size)
     }
     chosen = list(existing)
     result: list[StorageInfo] = []
@@ -135,6 +138,7 @@ def sort_for_reader(
     def rank(storage: StorageInfo) -> tuple[bool, bool, bool, float]:
         node = storage.datanode
         is_elsewhere = node.identity.ip_address != reader
-        return (not node.is_alive, not node.in_service, is_elsewhere, random.random())
+        is_silent = node.is_doubtful or not node.is_alive
+        return (is_silent, not node.in_service, is_elsewhere, random.random())
 
     return tuple(sorted(storages, key=rank))

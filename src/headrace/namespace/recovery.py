@@ -107,7 +107,7 @@ def choose_primary(ns: "Namespace", block: BlockInfo, now_ms: int) -> StorageInf
     if not fresh:
         uc.last_primary_ms.clear()
         fresh = alive
-    primary = max(fresh, key=lambda s: s.datanode.last_heartbeat_ms)
+    primary = max(fresh, key=lambda s: (not s.datanode.is_doubtful, s.datanode.last_heartbeat_ms))
     uc.last_primary_ms[primary] = now_ms
     return primary
 

@@ -87,6 +87,7 @@ class NameNodePages:
             "cluster_id": namenode.ns.cluster_id,
             "safe_mode": namenode.safe_mode.is_on,
             "live_datanodes": len(namenode.datanodes.live()),
+            "doubtful_datanodes": len(namenode.datanodes.doubtful()),
             "missing_blocks": stats.missing_blocks,
         }
         return _json(body, 200 if status == "ok" else 503)
@@ -130,6 +131,7 @@ class NameNodePages:
                 "FSState": "safeMode" if namenode.safe_mode.is_on else "Operational",
                 "NumLiveDataNodes": len(live),
                 "NumDeadDataNodes": len(nodes) - len(live),
+                "NumStaleDataNodes": len(namenode.datanodes.doubtful()),
                 "UnderReplicatedBlocks": stats.under_replicated,
                 "PendingDeletionBlocks": stats.pending_deletion_blocks,
                 "NumFilesUnderConstruction": namespace.leases.open_file_count,
@@ -196,6 +198,11 @@ class NameNodePages:
             ("namespace_inodes", "Files, directories and symlinks.", len(namenode.ns.inodes)),
             ("namespace_blocks", "Blocks.", len(namenode.ns.blocks)),
             ("datanodes_live", "DataNodes that are heard of.", len(namenode.datanodes.live())),
+            (
+                "datanodes_doubtful",
+                "Live DataNodes that nobody is sent to: disconnected or stale.",
+                len(namenode.datanodes.doubtful()),
+            ),
             ("datanodes_known", "DataNodes that ever registered.", len(namenode.datanodes)),
             ("dfs_capacity_bytes", "Bytes of all volumes.", stats.capacity),
             ("dfs_used_bytes", "Bytes of replicas.", stats.used),

@@ -57,6 +57,7 @@ class DataPlaces:
         live = [node for node in self._namenode.datanodes.live() if node.in_service]
         if not live:
             raise RemoteError(java.IO, "Failed to find datanode, suggest to check cluster health.")
+        live = [node for node in live if not node.is_doubtful] or live
         for node in live:
             if node.identity.ip_address == address:
                 return node

@@ -49,6 +49,8 @@ NO_KEYS = server.ExportedBlockKeysProto(
 class DatanodeCalls:
     def __init__(self, namenode: NameNode) -> None:
         self._namenode = namenode
+        self._uuids: dict[bytes, str] = {}
+        """Of the DataNodes that called, by the id of their RPC client."""
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -95,6 +97,7 @@ class DatanodeCalls:
         if identity.ip_address in ("", "0.0.0.0", "::"):
             identity = identity._replace(ip_address=call.address)
         info = asked.storageInfo
+        self._uuids[call.client_id] = identity.uuid
         self._namenode.register_datanode(
             nodes.Registration(
                 identity,
@@ -117,11 +120,13 @@ class DatanodeCalls:
     # -- heartbeats --------------------------------------------------------------------
 
     def send_heartbeat(
-        self, request: pb.HeartbeatRequestProto, _: RpcCall
+        self, request: pb.HeartbeatRequestProto, call: RpcCall
     ) -> pb.HeartbeatResponseProto:
         namenode = self._namenode
+        uuid = request.registration.datanodeID.datanodeUuid
+        self._uuids[call.client_id] = uuid
         answer = namenode.heartbeat(
-            request.registration.datanodeID.datanodeUuid,
+            uuid,
             [_storage_report(report) for report in request.reports],
             xceiver_count=request.xceiverCount,
             xmits_in_progress=request.xmitsInProgress,
@@ -137,6 +142,12 @@ class DatanodeCalls:
             ),
             fullBlockReportLeaseId=answer.full_block_report_lease_id,
         )
+
+    def on_client_gone(self, client_id: bytes) -> None:
+        """A connection ended. If a DataNode's, it comes back with its next heartbeat, or never."""
+        uuid = self._uuids.pop(client_id, None)
+        if uuid is not None:
+            self._namenode.doubt(uuid, "disconnected")
 
     # -- reports -----------------------------------------------------------------------
 

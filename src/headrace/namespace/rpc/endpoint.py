@@ -45,7 +45,9 @@ def namenode_endpoint(
     endpoint.hold = namenode.journal.hold
     endpoint.serve(protocols.FILE_SET, handlers(namenode, callers, FILE_SETS))
     endpoint.serve(protocols.DATANODE_ADMIN, DatanodeAdminCalls(namenode, callers).handlers())
-    endpoint.serve(protocols.DATANODE, DatanodeCalls(namenode).handlers())
+    datanodes = DatanodeCalls(namenode)
+    endpoint.serve(protocols.DATANODE, datanodes.handlers())
+    endpoint.on_client_gone = datanodes.on_client_gone
     endpoint.serve(protocols.NAMENODE, NamenodeCalls(namenode, callers).handlers())
     endpoint.serve(protocols.HA_SERVICE, ha_service_handlers())
     serve_refreshes(endpoint, groups)

@@ -92,6 +92,8 @@ class RpcEndpoint:
         self.on_handler_failure = on_handler_failure
         self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
         """Keeps the answer of a short way until it may leave; False: that is now."""
+        self.on_client_gone: Callable[[bytes], None] = lambda _: None
+        """Told the id of the client that called last over a connection that ended."""
         self._served: dict[str, dict[str, Served]] = {}
         self._protocols: dict[str, RpcProtocol] = {}
         self._by_header: dict[bytes, Served] = {}

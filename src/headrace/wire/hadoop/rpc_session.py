@@ -205,6 +205,8 @@ class RpcSession(RpcOpening):
     def on_closed(self) -> None:
         self._closed = True
         self._out.clear()
+        if self.client_id:
+            self._endpoint.on_client_gone(self.client_id)
 
     def _on_call(self, header: RpcRequestHeaderProto, frame: memoryview, position: int) -> None:
         if header.rpcKind != RPC_PROTOCOL_BUFFER:
