@@ -25,6 +25,7 @@ from tests.wire.raw import request
 from tests.wire.serving import fetch_body
 
 PARTITION = 0
+_ANY_OFFSET = 0x0123456789ABCDEF
 GIVEN_UP_AFTER = 2.0
 """Times as long as the schedule."""
 
@@ -61,15 +62,18 @@ def consume(
     pipe: multiprocessing.connection.Connection,
     size: int,
 ) -> None:
-    """Read until every message was seen or a word comes; the latencies, but those of the warm-up."""
+    """Read until every message was seen or a word comes; the latencies after the warm-up."""
     total, warm = counts
     sock = socket.create_connection(address, timeout=30)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     latencies: list[float] = []
     seen = 0
+    asked = bytearray(request("fetch", 11, **fetch_body(_ANY_OFFSET, topic, PARTITION)))
+    offset_at = asked.index(struct.pack(">q", _ANY_OFFSET))
     pipe.send("ready")
     while seen < total and not pipe.poll():
-        sock.sendall(request("fetch", 11, **fetch_body(offset, topic, PARTITION)))
+        struct.pack_into(">q", asked, offset_at, offset)
+        sock.sendall(asked)
         data = bytearray()
         while len(data) < 4 or len(data) < 4 + struct.unpack_from(">i", data)[0]:
             piece = sock.recv(1 << 20)

@@ -229,21 +229,21 @@ class KafkaSession(OrderedAnswers):
         if self._produces:
             # A fetch behind a produce of the same read sees it, as it would one read later.
             self._finish_produces()
-        slot = Slot()
-        self._slots.append(slot)
-
-        throttling = self._throttling if self._is_limited else None
-
-        def answer(parts: list[Part]) -> None:
-            slot.parts = parts if throttling is None else throttling.of_fetch(parts, version)
-            self._fetches.discard(fetch)
-            self._send_ready()
-
-        fetch = Fetch(
-            self._broker, parse_fetch(frame, position, version), version, correlation_id, answer
-        )
+        asked = parse_fetch(frame, position, version)
+        on_answered = self._on_limited_fetched if self._is_limited else self._on_fetched
+        fetch = Fetch(self._broker, asked, version, correlation_id, on_answered)
+        self._slots.append(fetch)
         self._fetches.add(fetch)
         fetch.start()
+
+    def _on_fetched(self, fetch: Fetch, parts: "list[Part]") -> None:
+        fetch.parts = parts
+        self._fetches.discard(fetch)
+        self._send_ready()
+
+    def _on_limited_fetched(self, fetch: Fetch, parts: "list[Part]") -> None:
+        assert self._throttling is not None
+        self._on_fetched(fetch, self._throttling.of_fetch(parts, fetch.version))
 
     def _on_other(self, frame: memoryview) -> None:
         if self._produces:

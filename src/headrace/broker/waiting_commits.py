@@ -35,7 +35,8 @@ class WaitingCommits:
         return len(self._waiting)
 
     def add(self, offset: int, deadline_ms: int) -> "Promise[ErrorCode]":
-        waiting, promise = self._waiting, Promise[ErrorCode]()
+        waiting = self._waiting
+        promise: Promise[ErrorCode] = Promise()
         one = _Waiting(offset, deadline_ms, promise)
         if not waiting or waiting[-1].offset <= offset:
             waiting.append(one)

@@ -17,7 +17,7 @@ from headrace.base.answers import Slot
 from headrace.base.network import Part
 from headrace.base.promise import Promise
 from headrace.broker.append import BatchRefused, check_batch, check_records, maybe_recompress
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Partition, both
 from headrace.log.partition_log import Staged
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.hot import ProduceFrame, encode_produce_response
@@ -155,25 +155,24 @@ class PendingShaped(Slot):
         partition, outcome = self._partition, self._outcome
         if partition.log.full is not None and _is_unwritten(partition, outcome):
             outcome = self._outcome = _no_room(partition)
-        waits: list[Promise[ErrorCode]] = []
-        if partition.waits_for_sync:
-            waits.append(partition.flushed_as_configured())
         is_replicated = partition.in_sync is not None and self.acks == _ACKS_ALL
         if is_replicated and type(outcome) is Staged and not outcome.error:
             committed = partition.committed(outcome.last_offset, self._shape.timeout_ms)
-            waits.append(committed.map(self._on_committed))
-        if waits:
-            return _all_done(waits).map(lambda _: self._encode())
+            if not partition.waits_for_sync:
+                return committed.map(self._on_committed)
+            return both(partition.flushed_as_configured(), committed).map(self._on_committed)
+        if partition.waits_for_sync:
+            return partition.flushed_as_configured().map(lambda _: self._encode())
         self.parts = self._encode()
         return None
 
     def finish_unanswered(self) -> None:
         """acks=0: there is nothing more to do, and nobody to tell."""
 
-    def _on_committed(self, error: ErrorCode) -> ErrorCode:
+    def _on_committed(self, error: ErrorCode) -> list[Part]:
         if error:
             self._outcome = refusal(self._shape.index, error)
-        return error
+        return self._encode()
 
     def failed(self) -> bool:
         return _row(self._shape.index, self._partition, self._outcome)[1] != 0

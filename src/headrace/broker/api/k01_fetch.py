@@ -16,6 +16,7 @@ length) regions that the runtime sends by sendfile.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.base.answers import Slot
 from headrace.base.clock import Timer
 from headrace.base.errors import StorageError
 from headrace.base.network import Part
@@ -36,26 +37,30 @@ _READ_COMMITTED = 1
 _FOLLOWERS_SERVE_SINCE = 11
 _NONE_HELD: "frozenset[Partition]" = frozenset()
 
-Answer = Callable[[list[Part]], None]
+OnAnswered = Callable[["Fetch", list[Part]], None]
 
 
-class Fetch:
-    """One fetch request from its arrival to its answer."""
+class Fetch(Slot):
+    """One fetch request from its arrival to its answer, in the place of which it stands.
+
+    Nothing that it holds on to holds on to it: thousands a second must not wait for the garbage
+    collector, whose turn all clients feel.
+    """
 
     __slots__ = (
-        "_answer",
         "_available_bytes",
         "_broker",
         "_correlation_id",
         "_frame",
         "_full",
         "_held",
+        "_on_answered",
         "_pause_ms",
         "_session",
         "_timer",
-        "_version",
         "_waiting_on",
         "_wanted",
+        "version",
     )
 
     def __init__(
@@ -64,13 +69,14 @@ class Fetch:
         frame: FetchFrame,
         version: int,
         correlation_id: int,
-        answer: Answer,
+        on_answered: OnAnswered,
     ) -> None:
+        self.parts = None
         self._broker = broker
         self._frame = frame
-        self._version = version
+        self.version = version
         self._correlation_id = correlation_id
-        self._answer = answer
+        self._on_answered = on_answered
         self._session: FetchSession | None = None
         self._full = True
         self._wanted: list[Wanted] = []
@@ -85,7 +91,7 @@ class Fetch:
         """Answer now, or wait for `min_bytes` or `max_wait_ms`, whichever comes first."""
         frame = self._frame
         error, session, full = self._broker.fetch_sessions.resolve(
-            frame, self._version >= _TOPIC_IDS_SINCE
+            frame, self.version >= _TOPIC_IDS_SINCE
         )
         if error:
             self._send(int(error), 0, [])
@@ -189,7 +195,7 @@ class Fetch:
         left = min(frame.max_bytes, broker.fetch_bytes_max)
         is_follower = frame.replica_id >= 0
         committed_only = frame.isolation_level == _READ_COMMITTED and not is_follower
-        by_follower = self._version >= _FOLLOWERS_SERVE_SINCE and not is_follower
+        by_follower = self.version >= _FOLLOWERS_SERVE_SINCE and not is_follower
         rack_id = frame.rack_id if by_follower and broker.selects_by_rack else ""
         throttles = is_follower and broker.replication.leader_throttle.is_set
         self._held = _NONE_HELD
@@ -346,10 +352,11 @@ class Fetch:
         topics: dict[TopicKey, list[FetchedPartition]] = {}
         for wanted, row in rows:
             topics.setdefault(wanted.topic, []).append(row)
-        self._answer(
+        self._on_answered(
+            self,
             encode_fetch_response_head(
-                self._version, self._correlation_id, error, session_id, list(topics.items())
-            )
+                self.version, self._correlation_id, error, session_id, list(topics.items())
+            ),
         )
 
 

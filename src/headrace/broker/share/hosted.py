@@ -220,7 +220,8 @@ class HostedSharePartition:
         if not change.runs:
             self._metrics.count(change.tally)
             return Promise.resolved(ErrorCode.NONE)
-        promise = self._changes[change] = Promise[ErrorCode]()
+        promise: Promise[ErrorCode] = Promise()
+        self._changes[change] = promise
         self._write()
         return promise
 
