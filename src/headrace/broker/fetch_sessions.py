@@ -62,12 +62,14 @@ class Wanted:
 
 
 class FetchSession:
-    __slots__ = ("epoch", "session_id", "uses_topic_ids", "wanted")
+    __slots__ = ("answered_ms", "epoch", "session_id", "uses_topic_ids", "wanted")
 
     def __init__(self, session_id: int, uses_topic_ids: bool) -> None:
         self.session_id = session_id
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
+        self.answered_ms = 0
+        """When a replica got its last answer; monotonic."""
         self.wanted: dict[tuple[TopicKey, int], Wanted] = {}
 
     def update(self, frame: FetchFrame) -> None:
