@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from headrace.broker.cleaner import LogCleaner
 
 _UPKEEP_INTERVAL_MS = 1000
+_CLEANER_LOOK_MS = 100
 _STALL_PROBE_MS = 100
 _STALL_MS = 100
 _DRAIN_STEP_S = 0.02
@@ -341,7 +342,7 @@ class Node:
             self._every(int(config["log.retention.check.interval.ms"]), partitions.retain)
             checkpoint_ms = int(config["replica.high.watermark.checkpoint.interval.ms"])
             self._every(checkpoint_ms, partitions.checkpoint)
-            self._every(_UPKEEP_INTERVAL_MS, self._make_cleaner(node.broker).tick)
+            self._every(_CLEANER_LOOK_MS, self._make_cleaner(node.broker).tick)
         self._probed_ms = self._clock.monotonic_ms()
         self._every(_STALL_PROBE_MS, self._probe_stall)
 
