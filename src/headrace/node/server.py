@@ -46,6 +46,7 @@ from headrace.node.metrics import LoopMetrics, MetricsPage
 from headrace.node.seams import Seams
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
+from headrace.runtime.data_server import DataServer
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import SidePort
 from headrace.runtime.peers import PeerConnections
@@ -242,9 +243,9 @@ class Node:
         told = {name: (host, port) for name, host, port in config.advertised_listeners}
         advertised: dict[str, tuple[str, int]] = {}
         for name, host, port in config.listeners:
-            server = TcpServer(
-                self._loop, self._session_factory(name), limits, self.log, self._pool
-            )
+            # What controllers say to each other and to brokers goes ahead of records.
+            kind = TcpServer if self._is_controllers(name) else DataServer
+            server = kind(self._loop, self._session_factory(name), limits, self.log, self._pool)
             try:
                 bound_host, bound_port = server.listen(host or "0.0.0.0", port)
             except OSError as error:

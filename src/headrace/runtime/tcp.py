@@ -22,9 +22,9 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
@@ -390,7 +390,7 @@ class TcpServer:
         pool: BufferPool,
         *,
         preamble_bytes: int = 0,
-        connection_class: "type[TcpConnection]" = TcpConnection,
+        connection_class: "Callable[[Any, socket.socket, str], TcpConnection]" = TcpConnection,
     ) -> None:
         self.loop = loop
         self._connection_class = connection_class

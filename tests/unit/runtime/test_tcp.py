@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -89,6 +90,8 @@ class Echo:
 class Harness:
     """A server on a free port, and a blocking client that runs in a thread."""
 
+    server_class: ClassVar[type[TcpServer]] = TcpServer
+
     def __init__(self, file: PlainFile | None = None, **limits: int) -> None:
         self.sessions: list[Echo] = []
         self.file = file
@@ -110,7 +113,7 @@ class Harness:
         async def serve() -> TcpServer:
             loop = asyncio.get_running_loop()
             log = EventLog(lambda _: None, SystemClock())
-            server = TcpServer(loop, self._session, self.limits, log, BufferPool())
+            server = self.server_class(loop, self._session, self.limits, log, BufferPool())
             address = server.listen("127.0.0.1", 0)
             server.start()
 
