@@ -44,6 +44,7 @@ def test_the_seeds_meet_everything() -> None:
     assert sum(outcome.acked_count for outcome in outcomes) >= 2_000
     assert sum(outcome.read_count for outcome in outcomes) >= 2_000
     assert sum(outcome.election_count for outcome in outcomes) >= 100
+    assert sum(outcome.transaction_count for outcome in outcomes) >= 40
     kinds = {kind for outcome in outcomes for kind in outcome.faults}
     assert kinds == {
         "kill",

@@ -13,8 +13,12 @@ from headrace.broker.api import k01_fetch
 from headrace.broker.partition import Partition
 from headrace.broker.replication.in_sync import InSync
 from headrace.broker.replication.replication import Replication
+from headrace.broker.transactions import markers
+from headrace.broker.transactions.metadata import TransactionMetadata
+from headrace.broker.transactions.shards import TransactionShard, TransactionShards
 from headrace.cluster import isr
 from headrace.log.log_writer import LogWriter
+from headrace.log.partition_log import PartitionLog
 from headrace.testing.quorum.bugs import Bug, Patch
 from headrace.wire.kafka.errors import ErrorCode
 
@@ -160,7 +164,48 @@ def _epoch_not_synced() -> list[Patch]:
     return [(LogWriter, "assign_epoch_later", assign_epoch_later)]
 
 
+def _stable_to_high_watermark() -> list[Patch]:
+    """Committed readers get what lies behind the first open transaction."""
+
+    def last_stable_offset(_self: PartitionLog, high_watermark: int) -> int:
+        return high_watermark
+
+    return [(PartitionLog, "last_stable_offset", last_stable_offset)]
+
+
+def _marker_refused_is_written() -> list[Patch]:
+    """A leader that could not write a marker counts as if it had."""
+
+    def outcomes(response: Any) -> Any:
+        for marker in response.markers:
+            for topic in marker.topics:
+                for partition in topic.partitions:
+                    yield (topic.name, partition.partition_index), 0
+
+    return [(markers, "_outcomes", outcomes)]
+
+
+def _prepared_is_not_taken_up() -> list[Patch]:
+    """A new coordinator leaves what the last one had prepared."""
+
+    def finish_load(
+        self: TransactionShards,
+        shard: TransactionShard,
+        states: dict[str, TransactionMetadata],
+        record_count: int,
+    ) -> None:
+        kept, self.on_loaded = self.on_loaded, None
+        try:
+            original(self, shard, states, record_count)
+        finally:
+            self.on_loaded = kept
+
+    original = TransactionShards.finish_load
+    return [(TransactionShards, "finish_load", finish_load)]
+
+
 _LOST = frozenset({"L1", "L2", "L10", "L11", "L13"})
+_TORN = frozenset({"L1", "L4", "L5", "L6", "L8", "L21"})
 
 BUGS = [
     Bug("ack before isr", _ack_before_isr, frozenset({"L14"}), 3),
@@ -173,6 +218,9 @@ BUGS = [
     Bug("whoever is heard of joins", _lagging_count_as_caught_up, _LOST, 20),
     Bug("no fencing", _no_fencing, _LOST | {"L14"}, 20),
     Bug("stale broker epoch accepted", _stale_broker_epoch, _LOST | {"L16"}, 10),
+    Bug("open transactions are read", _stable_to_high_watermark, _TORN, 15),
+    Bug("a marker that was refused counts", _marker_refused_is_written, _TORN | {"live"}, 60),
+    Bug("a prepared end is not taken up", _prepared_is_not_taken_up, _TORN | {"live"}, 60),
 ]
 
 FIRST_SEED = {"isr join below the epoch start": 115}

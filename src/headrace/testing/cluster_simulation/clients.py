@@ -68,7 +68,9 @@ class Client:
         self._epochs[key] = described.leader_epoch
         return described.leader, described.leader_epoch
 
-    def ask(self, node_id: int, request: Message, on_response: Any) -> None:
+    def ask(
+        self, node_id: int, request: Message, on_response: Any, version: int | None = None
+    ) -> None:
         """The response, or None after the time-out or where nobody listens; once."""
         is_open = True
 
@@ -83,7 +85,8 @@ class Client:
             self.world.schedule(5, end, None)
             return
         self.world.schedule(REQUEST_TIMEOUT_MS, end, None)
-        version = SERVED[request.API_KEY][1]
+        if version is None:
+            version = SERVED[request.API_KEY][1]
         carry_frame(self.world, self.client_id, target, request, version, end)
 
 

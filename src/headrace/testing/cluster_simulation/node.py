@@ -54,6 +54,7 @@ SETTINGS = {
     "controller.quorum.fetch.timeout.ms": "1000",
     "request.timeout.ms": "2000",
     "min.insync.replicas": "2",
+    "transaction.state.log.num.partitions": "2",
 }
 
 

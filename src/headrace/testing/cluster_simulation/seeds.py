@@ -10,6 +10,8 @@ from typing import Any
 
 from headrace.testing.cluster_simulation.clients import Consumer, Producer
 from headrace.testing.cluster_simulation.faults import Faults
+from headrace.testing.cluster_simulation.transaction_rules import judge
+from headrace.testing.cluster_simulation.transactors import CommittedReader, Fate, Transactor
 from headrace.testing.cluster_simulation.world import World
 from headrace.testing.quorum.network import Weather
 from headrace.testing.quorum.violation import Violation
@@ -18,6 +20,7 @@ from headrace.wire.kafka.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from headrace.wire.kafka.record_batch import BatchHeader
 from headrace.wire.kafka.records import read_batches, read_records
 
 EVENTS_MIN = 2_000
@@ -26,6 +29,7 @@ RECOVERY_MS_MAX = 60_000
 READ_BYTES_MAX = 1 << 20
 
 Key = tuple[bytes, int]
+Batches = list[tuple[BatchHeader, bytes | memoryview]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Outcome:
     read_count: int
     committed_count: int
     election_count: int
+    transaction_count: int
+    """Those that were committed or aborted for certain."""
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -81,6 +87,10 @@ class Life:
         fault_gap_ms = dice.choice((400, 800, 1_500))
         self.faults = Faults(self.world, fault_gap_ms, min_insync=self.min_insync)
         self.acks_one = dice.random() < 0.3
+        self.transactor_count = dice.choice((0, 0, 0, 0, 1, 2))
+        self.bumps = [dice.random() < 0.6 for _ in range(self.transactor_count)]
+        self.transactors: list[Transactor] = []
+        self.readers: dict[Key, CommittedReader] = {}
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
 
@@ -111,6 +121,11 @@ class Life:
             sum(consumer.read_count for consumer in self.consumers),
             sum(each.end for each in truth.committed.values()),
             truth.election_count,
+            sum(
+                each.fate in (Fate.COMMITTED, Fate.ABORTED)
+                for transactor in self.transactors
+                for each in transactor.transactions
+            ),
             self.faults.counts,
         )
 
@@ -153,7 +168,16 @@ class Life:
             Consumer(world, 10 + index, key, "t", committed=index % 2 == 1)
             for index, key in enumerate(keys)
         ]
-        for client in (*self.producers, *self.consumers):
+        if self.transactor_count:
+            self.transactors = [
+                Transactor(world, 20 + number, keys, "t", self.gap_ms, bumps=bumps)
+                for number, bumps in enumerate(self.bumps)
+            ]
+            self.readers = {
+                key: CommittedReader(world, 30 + index, key) for index, key in enumerate(keys)
+            }
+        readers = self.readers.values()
+        for client in (*self.producers, *self.consumers, *self.transactors, *readers):
             client.start()
 
     # -- the end -------------------------------------------------------------------------------
@@ -162,11 +186,17 @@ class Life:
         world = self.world
         if not world.run_until(self._all_serve, RECOVERY_MS_MAX):
             raise Violation("live", "not all serve again")
-        for producer in self.producers:
-            producer.is_stopped = True
+        for client in (*self.producers, *self.transactors):
+            client.is_stopped = True
 
         def is_at_rest() -> bool:
             if any(producer.waiting_count for producer in self.producers):
+                return False
+            if not all(transactor.is_idle for transactor in self.transactors):
+                return False
+            if any(
+                reader.position < world.truth.of(key).end for key, reader in self.readers.items()
+            ):
                 return False
             return all(self._is_whole(key) for key in keys) and all(
                 consumer.position >= world.truth.of(key).end
@@ -217,25 +247,32 @@ class Life:
         """L1, L3, L7 and L13: every replica, from its first byte to its last."""
         image = self.world.image
         assert image is not None
+        whole: dict[Key, Batches] = {}
         for key in keys:
             described = image.topics_by_id[key[0]].partitions[key[1]]
             contents = [self._content(self._partition(node, key)) for node in described.replicas]
-            if any(content != contents[0] for content in contents):
+            values = [_values(content) for content in contents]
+            if any(each != values[0] for each in values):
                 raise Violation("L13", f"{key[1]}: the replicas differ")
-            self._judge(key, contents[0])
+            self._judge(key, values[0])
+            whole[key] = contents[0]
+        if self.transactors:
+            made = [each for one in self.transactors for each in one.transactions]
+            judge(whole, made, self.readers)
 
     @staticmethod
-    def _content(partition: Any) -> list[bytes]:
-        values: list[bytes] = []
+    def _content(partition: Any) -> Batches:
+        batches: Batches = []
         log = partition.log
-        while len(values) < log.log_end_offset:
-            region = log.read(len(values), READ_BYTES_MAX, log.log_end_offset).region
-            for _, batch in read_batches(region.file.read(region.position, region.length)):
-                values += [record.value or b"" for record in read_records(batch)]
-        return values
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            region = log.read(offset, READ_BYTES_MAX, log.log_end_offset).region
+            batches += read_batches(region.file.read(region.position, region.length))
+            offset = batches[-1][0].next_offset
+        return batches
 
-    def _judge(self, key: Key, values: list[bytes]) -> None:
-        places = {value: offset for offset, value in enumerate(values)}
+    def _judge(self, key: Key, values: dict[int, bytes]) -> None:
+        places = {value: offset for offset, value in values.items()}
         if len(places) < len(values):
             raise Violation("L3", f"{key[1]}: a value lies there twice")
         for producer in self.producers:
@@ -251,3 +288,13 @@ class Life:
             order = [places[value] for value in producer.sent[key] if value in places]
             if order != sorted(order):
                 raise Violation("L7", f"{key[1]}: producer {producer.client_id} out of order")
+
+
+def _values(batches: Batches) -> dict[int, bytes]:
+    """By offset; without markers."""
+    return {
+        header.base_offset + index: record.value or b""
+        for header, batch in batches
+        if not header.is_control
+        for index, record in enumerate(read_records(batch))
+    }
