@@ -117,6 +117,13 @@ class BatchHeader:
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
+    def first_timestamp(self) -> int:
+        """The time of the first record; where the header does not hold it, the latest one."""
+        if self.attributes & (APPEND_TIME_BIT | DELETE_HORIZON_BIT):
+            return self.max_timestamp
+        return self.base_timestamp
+
+    @property
     def last_offset(self) -> int:
         return self.base_offset + self.last_offset_delta
 
