@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ from tests.interop.confluent import (
 from tests.interop.conftest import Target, start_target
 from tests.interop.java_tools import TOOLS, JavaTools, ToolResult, java_command
 from tests.interop.test_confluent_groups import is_shared, owned
+
+from headrace.testing.cluster import LocalBroker
 
 Unique = Callable[[str], str]
 Tool = Callable[..., ToolResult]
@@ -246,6 +249,7 @@ def test_console_consumer_and_the_tools_for_groups(
     assert group in tool("kafka-consumer-groups", "--list", "--type", "consumer").stdout
     assert group not in tool("kafka-consumer-groups", "--list", "--type", "classic").stdout
     _check_resets(tool, group, topic, tmp_path)
+    _check_resets_by_time(target, tool, group, unique("jc-aged"))
     held = member(target, group)
     held.subscribe([topic])
     try:
@@ -275,11 +279,43 @@ def _check_resets(tool: Tool, group: str, topic: str, folder: Path) -> None:
     assert reset(*on_topic, "--to-offset", "6") == "6"
     assert reset(*on_topic, "--to-current") == "6"
     assert reset(*on_topic, "--shift-by", "-4") == "2"
-    assert reset(*on_topic, "--to-datetime", "2020-01-01T00:00:00.000") == "0"
-    assert reset(*on_topic, "--by-duration", "PT1H") == "0"
     plan = folder / "plan.csv"
     plan.write_text(f"{topic},0,7\n")
     assert reset("--from-file", str(plan)) == "7"
+
+
+def _check_resets_by_time(target: Target, tool: Tool, group: str, topic: str) -> None:
+    """Ten records in each of two partitions, the oldest ten hours old, the newest one hour."""
+    create(tool, topic, 2)
+    now = datetime.now(UTC)
+    producer = producer_of(target.bootstrap_servers)
+    for number in range(20):
+        at = now - timedelta(hours=10 - number // 2)
+        time_ms = int(at.timestamp() * 1000)
+        producer.produce(topic, b"%d" % number, partition=number % 2, timestamp=time_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+
+    def reset(*how: str, execute: str = "--execute") -> dict[int, int]:
+        base = ("--group", group, "--reset-offsets", execute)
+        out = tool("kafka-consumer-groups", *base, *how).stdout
+        told = [line.split() for line in out.splitlines() if line.startswith(group)]
+        return {int(cells[-2]): int(cells[-1]) for cells in told}
+
+    def at(hours_ago: float) -> str:
+        return (now - timedelta(hours=hours_ago)).strftime("%Y-%m-%dT%H:%M:%S.000")
+
+    assert reset("--topic", topic, "--to-datetime", at(7.5)) == {0: 3, 1: 3}
+    assert reset("--topic", f"{topic}:1", "--by-duration", "PT4H30M") == {1: 6}
+    assert reset("--topic", topic, "--to-datetime", at(0.5)) == {0: 10, 1: 10}
+    assert reset("--topic", f"{topic}:0,1", "--by-duration", "PT4H30M") == {0: 6, 1: 6}
+    plan = reset("--topic", topic, "--to-earliest", execute="--dry-run")
+    assert plan == {0: 0, 1: 0}
+    assert reset("--topic", topic, "--to-current") == {0: 6, 1: 6}, "a plan changes nothing"
+    if isinstance(target, LocalBroker):
+        labels = f'{{group="{group}",partition="1",topic="{topic}"}}'
+        samples = target.metrics()
+        assert samples[f"headrace_group_lag_records{labels}"] == 4
+        assert samples[f"headrace_group_lag_seconds{labels}"] == pytest.approx(4 * 3600, abs=300)
 
 
 @pytest.mark.java

@@ -221,16 +221,16 @@ class PartitionLog(LogWriter):
         return timestamps.find_largest_below(self.segments, end_offset)
 
     def time_near(self, offset: int) -> int:
-        """When the batch that holds `offset`, or the next one there is, begins.
+        """About the time of the record at `offset`, or of the next one there is.
 
-        -1 where records carry no time. One header is read, no record: exact for the first
-        record of a batch, a little early for the others; `offset_for_timestamp` is exact.
+        -1 where records carry none. One header is read, no record: right to within what the
+        batch spans; `offset_for_timestamp` is exact.
         """
         offset = max(offset, self.log_start_offset)
         for segment in self.segments[max(bisect_right(self.bases, offset) - 1, 0) :]:
             position, base_offset = segment.locate(offset)
             if base_offset >= 0:
-                return header_at(segment.log.get(), position, segment.size).first_timestamp
+                return header_at(segment.log.get(), position, segment.size).time_near(offset)
         return -1
 
     # -- trimming ----------------------------------------------------------------------------

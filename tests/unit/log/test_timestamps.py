@@ -112,8 +112,8 @@ def test_the_time_of_an_offset_is_that_of_its_own_batch(bench: Any, restart: str
     assert log.time_near(0) == times[7]
 
 
-def test_an_offset_inside_a_batch_has_the_time_of_its_first_record(bench: Any) -> None:
+def test_an_offset_inside_a_batch_has_a_time_between_its_first_and_latest(bench: Any) -> None:
     log = bench.open()
-    bench.append(3, times=[50, 70, 60])
-    bench.append(2, times=[90, 80])
-    assert [log.time_near(offset) for offset in range(5)] == [50, 50, 50, 90, 90]
+    bench.append(4, times=[50, 60, 70, 80])
+    bench.append(2, times=[90, 85])
+    assert [log.time_near(offset) for offset in range(6)] == [50, 60, 70, 80, 90, 90]

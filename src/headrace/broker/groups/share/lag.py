@@ -41,7 +41,7 @@ class EndOffsets(Protocol):
         ...
 
     def time_of(self, topic: str, index: int, offset: int) -> Promise[int | None]:
-        """When the batch that holds a record begins, by its leader; None if nobody says."""
+        """About the time of a record, by its leader; None if nobody says."""
         ...
 
 
@@ -90,7 +90,7 @@ class ClusterEndOffsets:
         self._peers.send(
             leader,
             _fetch(topic_id, index, offset),
-            lambda response, _: answer.resolve(_first_time(response)),
+            lambda response, _: answer.resolve(_time_near(response, offset)),
         )
         return answer
 
@@ -149,12 +149,12 @@ def _fetch(topic_id: bytes, index: int, offset: int) -> FetchRequest:
     return FetchRequest(max_bytes=1, topics=[FetchTopic(topic_id=topic_id, partitions=[partition])])
 
 
-def _first_time(response: Message | None) -> int | None:
+def _time_near(response: Message | None, offset: int) -> int | None:
     if not isinstance(response, FetchResponse):
         return None
     for topic in response.responses:
         for partition in topic.partitions:
             records = partition.records
             if partition.error_code == ErrorCode.NONE and records and len(records) >= HEADER_BYTES:
-                return read_header(records).first_timestamp
+                return read_header(records).time_near(offset)
     return None
