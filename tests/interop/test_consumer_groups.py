@@ -227,6 +227,44 @@ def test_group_lives_on_over_a_restart_of_the_broker(unique: Unique) -> None:
 # The Java clients and tools
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_full_group_refuses_the_next_member(
+    full_groups: LocalBroker, unique: Unique, protocol: str
+) -> None:
+    topic, group = unique("full"), unique("full-group")
+    create_topic(full_groups.bootstrap_servers, topic, partitions=2)
+    first, second = (
+        consumer_of(full_groups.bootstrap_servers, group, group_protocol=protocol) for _ in range(2)
+    )
+    try:
+        first.subscribe([topic])
+        poll_until([first], lambda: len(first.assignment()) == 2)
+        second.subscribe([topic])
+        errors: list[str] = []
+
+        def is_refused() -> bool:
+            first.poll(0.05)
+            message = second.poll(0.1)
+            if message is not None and message.error() is not None:
+                errors.append(str(message.error()))  # in the new protocol the code is _FATAL
+            return any("group has reached maximum size" in error for error in errors)
+
+        poll_until([], is_refused)
+        assert second.assignment() == []
+        assert len(first.assignment()) == 2
+    finally:
+        second.close()
+        first.close()
+
+
+@pytest.fixture(scope="module")
+def full_groups() -> Iterator[LocalBroker]:
+    """A broker whose groups have one member at most."""
+    sizes = {"group.max.size": "1", "group.consumer.max.size": "1"}
+    with LocalBroker(settings={**SETTINGS, **sizes}) as broker:
+        yield broker
+
+
 def create(tool: Tool, topic: str, partitions: int) -> None:
     words = ["--create", "--topic", topic, "--partitions", str(partitions)]
     tool("kafka-topics", *words, "--replication-factor", "1")
@@ -338,14 +376,19 @@ def test_configs_of_a_group(tool: Tool, java: JavaTools, target: Target, unique:
 
 @pytest.mark.java
 @pytest.mark.long
-def test_verifiable_consumers_rebalance(target: Target, tool: Tool, unique: Unique) -> None:
-    """Two JVMs of the new protocol: the second joins, the first dies, every record is read."""
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_verifiable_consumers_rebalance(
+    target: Target, tool: Tool, unique: Unique, protocol: str
+) -> None:
+    """Two JVMs: the second joins, the first dies, every record is read."""
     topic, group = unique("jc-verifiable"), unique("jc-verifiable")
     create(tool, topic, 4)
     produce(producer_of(target.bootstrap_servers), topic, [(None, b"%d" % n) for n in range(400)])
     words = [*java_command(), TOOLS["kafka-verifiable-consumer"]]
     words += ["--bootstrap-server", target.bootstrap_servers, "--topic", topic]
-    words += ["--group-id", group, "--group-protocol", "consumer", "--reset-policy", "earliest"]
+    words += ["--group-id", group, "--group-protocol", protocol, "--reset-policy", "earliest"]
+    if protocol == "classic":
+        words += ["--session-timeout", "6000"]
     first = _Verifiable([*words, "--verbose"])
     try:
         first.wait_for(lambda: len(first.assigned) == 4)

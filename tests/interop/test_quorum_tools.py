@@ -94,6 +94,24 @@ def test_features(tool: Tool) -> None:
     assert re.search(r"Feature: kraft.version\s.*SupportedMaxVersion: 1", told)
 
 
+def test_a_feature_goes_down_and_up_again(broker_tool: Tool) -> None:
+    def level() -> int:
+        told = broker_tool("kafka-features", "describe").stdout
+        (line,) = (line for line in told.splitlines() if "transaction.version" in line)
+        found = re.search(r"FinalizedVersionLevel: (\d+)", line)
+        assert found is not None, line
+        return int(found[1])
+
+    assert level() == 2
+    broker_tool("kafka-features", "downgrade", "--feature", "transaction.version=1")
+    assert level() == 1
+    planned = ("upgrade", "--feature", "transaction.version=2", "--dry-run")
+    assert "can be upgraded to 2" in broker_tool("kafka-features", *planned).stdout
+    assert level() == 1, "a plan changes nothing"
+    broker_tool("kafka-features", "upgrade", "--feature", "transaction.version=2")
+    assert level() == 2
+
+
 def test_cluster_id(tool: Tool, cluster: LocalCluster) -> None:
     told = tool("kafka-cluster", "cluster-id").stdout
     properties = (cluster.data / "broker-1" / "log" / "meta.properties").read_text()
