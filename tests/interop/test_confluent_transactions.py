@@ -8,6 +8,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from tests.interop.confluent import TIMEOUT_S, consume, consumer_of, create_topic, producer_of
 from tests.interop.conftest import Target
 
+from headrace.testing.cluster import LocalBroker
+
 Unique = Callable[[str], str]
 
 
@@ -170,3 +172,34 @@ def test_a_timeout_above_the_broker_s_maximum(target: Target, unique: Unique) ->
     )
     with pytest.raises(KafkaException, match=r"(?i)transaction.timeout"):
         producer.init_transactions(TIMEOUT_S)
+
+
+def test_a_transaction_left_open_is_aborted_and_its_producer_fenced(unique: Unique) -> None:
+    topic = unique("left")
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with LocalBroker(settings=settings) as broker:
+        create_topic(broker.bootstrap_servers, topic)
+        producer = begun(broker, unique("tx"), transaction_timeout_ms=1_000)
+        producer.begin_transaction()
+        write(producer, topic, "left")
+        assert producer.flush(TIMEOUT_S) == 0
+        plain = producer_of(broker.bootstrap_servers)
+        write(plain, topic, "plain")
+        assert plain.flush(TIMEOUT_S) == 0
+        committed = reader(broker, topic, "read_committed")
+        assert values(consume(committed, 1)) == ["plain"], "read once the open one is aborted"
+        committed.close()
+        write(producer, topic, "late")
+        with pytest.raises(KafkaException) as refused:
+            producer.commit_transaction(TIMEOUT_S)
+        assert refused.value.args[0].fatal() or refused.value.args[0].txn_requires_abort()
+        everything = reader(broker, topic, "read_uncommitted")
+        assert values(consume(everything, 2)) == ["left", "plain"]
+        everything.close()
+        successor = begun(broker, unique("tx"))
+        successor.begin_transaction()
+        write(successor, topic, "next")
+        successor.commit_transaction(TIMEOUT_S)
+        committed = reader(broker, topic, "read_committed")
+        assert values(consume(committed, 2)) == ["plain", "next"]
+        committed.close()

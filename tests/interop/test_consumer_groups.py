@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ from tests.interop.confluent import (
 from tests.interop.conftest import Target, start_target
 from tests.interop.java_tools import TOOLS, JavaTools, ToolResult, java_command
 from tests.interop.test_confluent_groups import is_shared, owned
+
+from headrace.testing.cluster import LocalBroker
 
 Unique = Callable[[str], str]
 Tool = Callable[..., ToolResult]
@@ -224,6 +227,44 @@ def test_group_lives_on_over_a_restart_of_the_broker(unique: Unique) -> None:
 # The Java clients and tools
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_full_group_refuses_the_next_member(
+    full_groups: LocalBroker, unique: Unique, protocol: str
+) -> None:
+    topic, group = unique("full"), unique("full-group")
+    create_topic(full_groups.bootstrap_servers, topic, partitions=2)
+    first, second = (
+        consumer_of(full_groups.bootstrap_servers, group, group_protocol=protocol) for _ in range(2)
+    )
+    try:
+        first.subscribe([topic])
+        poll_until([first], lambda: len(first.assignment()) == 2)
+        second.subscribe([topic])
+        errors: list[str] = []
+
+        def is_refused() -> bool:
+            first.poll(0.05)
+            message = second.poll(0.1)
+            if message is not None and message.error() is not None:
+                errors.append(str(message.error()))  # in the new protocol the code is _FATAL
+            return any("group has reached maximum size" in error for error in errors)
+
+        poll_until([], is_refused)
+        assert second.assignment() == []
+        assert len(first.assignment()) == 2
+    finally:
+        second.close()
+        first.close()
+
+
+@pytest.fixture(scope="module")
+def full_groups() -> Iterator[LocalBroker]:
+    """A broker whose groups have one member at most."""
+    sizes = {"group.max.size": "1", "group.consumer.max.size": "1"}
+    with LocalBroker(settings={**SETTINGS, **sizes}) as broker:
+        yield broker
+
+
 def create(tool: Tool, topic: str, partitions: int) -> None:
     words = ["--create", "--topic", topic, "--partitions", str(partitions)]
     tool("kafka-topics", *words, "--replication-factor", "1")
@@ -246,6 +287,7 @@ def test_console_consumer_and_the_tools_for_groups(
     assert group in tool("kafka-consumer-groups", "--list", "--type", "consumer").stdout
     assert group not in tool("kafka-consumer-groups", "--list", "--type", "classic").stdout
     _check_resets(tool, group, topic, tmp_path)
+    _check_resets_by_time(target, tool, group, unique("jc-aged"))
     held = member(target, group)
     held.subscribe([topic])
     try:
@@ -275,11 +317,43 @@ def _check_resets(tool: Tool, group: str, topic: str, folder: Path) -> None:
     assert reset(*on_topic, "--to-offset", "6") == "6"
     assert reset(*on_topic, "--to-current") == "6"
     assert reset(*on_topic, "--shift-by", "-4") == "2"
-    assert reset(*on_topic, "--to-datetime", "2020-01-01T00:00:00.000") == "0"
-    assert reset(*on_topic, "--by-duration", "PT1H") == "0"
     plan = folder / "plan.csv"
     plan.write_text(f"{topic},0,7\n")
     assert reset("--from-file", str(plan)) == "7"
+
+
+def _check_resets_by_time(target: Target, tool: Tool, group: str, topic: str) -> None:
+    """Ten records in each of two partitions, the oldest ten hours old, the newest one hour."""
+    create(tool, topic, 2)
+    now = datetime.now(UTC)
+    producer = producer_of(target.bootstrap_servers)
+    for number in range(20):
+        at = now - timedelta(hours=10 - number // 2)
+        time_ms = int(at.timestamp() * 1000)
+        producer.produce(topic, b"%d" % number, partition=number % 2, timestamp=time_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+
+    def reset(*how: str, execute: str = "--execute") -> dict[int, int]:
+        base = ("--group", group, "--reset-offsets", execute)
+        out = tool("kafka-consumer-groups", *base, *how).stdout
+        told = [line.split() for line in out.splitlines() if line.startswith(group)]
+        return {int(cells[-2]): int(cells[-1]) for cells in told}
+
+    def at(hours_ago: float) -> str:
+        return (now - timedelta(hours=hours_ago)).strftime("%Y-%m-%dT%H:%M:%S.000")
+
+    assert reset("--topic", topic, "--to-datetime", at(7.5)) == {0: 3, 1: 3}
+    assert reset("--topic", f"{topic}:1", "--by-duration", "PT4H30M") == {1: 6}
+    assert reset("--topic", topic, "--to-datetime", at(0.5)) == {0: 10, 1: 10}
+    assert reset("--topic", f"{topic}:0,1", "--by-duration", "PT4H30M") == {0: 6, 1: 6}
+    plan = reset("--topic", topic, "--to-earliest", execute="--dry-run")
+    assert plan == {0: 0, 1: 0}
+    assert reset("--topic", topic, "--to-current") == {0: 6, 1: 6}, "a plan changes nothing"
+    if isinstance(target, LocalBroker):
+        labels = f'{{group="{group}",partition="1",topic="{topic}"}}'
+        samples = target.metrics()
+        assert samples[f"headrace_group_lag_records{labels}"] == 4
+        assert samples[f"headrace_group_lag_seconds{labels}"] == pytest.approx(4 * 3600, abs=300)
 
 
 @pytest.mark.java
@@ -302,14 +376,19 @@ def test_configs_of_a_group(tool: Tool, java: JavaTools, target: Target, unique:
 
 @pytest.mark.java
 @pytest.mark.long
-def test_verifiable_consumers_rebalance(target: Target, tool: Tool, unique: Unique) -> None:
-    """Two JVMs of the new protocol: the second joins, the first dies, every record is read."""
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_verifiable_consumers_rebalance(
+    target: Target, tool: Tool, unique: Unique, protocol: str
+) -> None:
+    """Two JVMs: the second joins, the first dies, every record is read."""
     topic, group = unique("jc-verifiable"), unique("jc-verifiable")
     create(tool, topic, 4)
     produce(producer_of(target.bootstrap_servers), topic, [(None, b"%d" % n) for n in range(400)])
     words = [*java_command(), TOOLS["kafka-verifiable-consumer"]]
     words += ["--bootstrap-server", target.bootstrap_servers, "--topic", topic]
-    words += ["--group-id", group, "--group-protocol", "consumer", "--reset-policy", "earliest"]
+    words += ["--group-id", group, "--group-protocol", protocol, "--reset-policy", "earliest"]
+    if protocol == "classic":
+        words += ["--session-timeout", "6000"]
     first = _Verifiable([*words, "--verbose"])
     try:
         first.wait_for(lambda: len(first.assigned) == 4)

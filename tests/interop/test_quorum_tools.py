@@ -1,14 +1,20 @@
 """Three controllers and three brokers as processes, looked at with Kafka's own tools."""
 
 import re
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition as Part
+from confluent_kafka.admin import NewTopic
+from tests.interop.confluent import admin_of, consumer_of, producer_of
 from tests.interop.java_tools import JavaTools, ToolResult
 from tests.interop.nodes import meta, run_headrace, running_node, until
 
 from headrace.node.local_ports import is_free
+from headrace.testing.cluster import parse_metrics
 from headrace.testing.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.java
@@ -16,6 +22,7 @@ pytestmark = pytest.mark.java
 Tool = Callable[..., ToolResult]
 Unique = Callable[[str], str]
 
+WAIT_S = 60.0
 VOTERS = {101, 102, 103}
 OBSERVERS = {1, 2, 3}
 
@@ -87,6 +94,24 @@ def test_features(tool: Tool) -> None:
     assert re.search(r"Feature: kraft.version\s.*SupportedMaxVersion: 1", told)
 
 
+def test_a_feature_goes_down_and_up_again(broker_tool: Tool) -> None:
+    def level() -> int:
+        told = broker_tool("kafka-features", "describe").stdout
+        (line,) = (line for line in told.splitlines() if "transaction.version" in line)
+        found = re.search(r"FinalizedVersionLevel: (\d+)", line)
+        assert found is not None, line
+        return int(found[1])
+
+    assert level() == 2
+    broker_tool("kafka-features", "downgrade", "--feature", "transaction.version=1")
+    assert level() == 1
+    planned = ("upgrade", "--feature", "transaction.version=2", "--dry-run")
+    assert "can be upgraded to 2" in broker_tool("kafka-features", *planned).stdout
+    assert level() == 1, "a plan changes nothing"
+    broker_tool("kafka-features", "upgrade", "--feature", "transaction.version=2")
+    assert level() == 2
+
+
 def test_cluster_id(tool: Tool, cluster: LocalCluster) -> None:
     told = tool("kafka-cluster", "cluster-id").stdout
     properties = (cluster.data / "broker-1" / "log" / "meta.properties").read_text()
@@ -120,6 +145,53 @@ def test_topics_through_any_broker_are_seen_by_all(
             for leader, replicas, isr in leaders:
                 assert replicas.split(",")[0] == leader
                 assert set(replicas.split(",")) == set(isr.split(",")) == set(map(str, OBSERVERS))
+
+
+def lags(cluster: LocalCluster, group: str) -> list[dict[str, float]]:
+    """The series of a group's lag as each broker tells them."""
+    pages = []
+    for name in cluster.names("broker"):
+        url = f"http://{cluster.node(name)['metrics']}/metrics"
+        with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
+            samples = parse_metrics(answer.read().decode())
+        mine = re.compile(rf'headrace_group_lag_\w+{{group="{group}"')
+        pages.append({name: value for name, value in samples.items() if mine.match(name)})
+    return pages
+
+
+@pytest.mark.long
+def test_the_coordinator_tells_the_lag_of_partitions_that_live_elsewhere(
+    cluster: LocalCluster, broker_tool: Tool, unique: Unique
+) -> None:
+    """Three partitions, each on one broker alone; groups stand at their second records."""
+    topic, readers, workers = unique("scattered"), unique("readers"), unique("workers")
+    servers = cluster.bootstrap_servers
+    new = NewTopic(topic, 3, replica_assignment=[[1], [2], [3]])
+    admin = admin_of(servers)
+    admin.create_topics([new])[topic].result(WAIT_S)
+    producer = producer_of(servers)
+    for number in range(15):
+        hours_ago = 5 - number // 3
+        time_ms = int((time.time() - hours_ago * 3600) * 1000)
+        producer.produce(topic, b"v", partition=number % 3, timestamp=time_ms)
+    assert producer.flush(WAIT_S) == 0
+    reader = consumer_of(servers, readers)
+    reader.commit(offsets=[Part(topic, index, 1) for index in range(3)], asynchronous=False)
+    reader.close()
+    reset = ("--reset-offsets", "--topic", topic, "--to-earliest", "--execute")
+    broker_tool("kafka-share-groups", "--group", workers, *reset)
+    for group, records, hours in ((readers, 4, 4), (workers, 5, 5)):
+        told = until(lambda group=group: complete(lags(cluster, group), 6), WAIT_S)  # type: ignore[misc]
+        assert sorted(told.values()) == [
+            *[records] * 3,
+            *[pytest.approx(hours * 3600, abs=300)] * 3,
+        ]
+
+
+def complete(pages: list[dict[str, float]], count: int) -> dict[str, float] | None:
+    """What one broker, and only one, tells of a group, once it tells all."""
+    telling = [page for page in pages if page]
+    return telling[0] if len(telling) == 1 and len(telling[0]) == count else None
 
 
 def test_leader_election(broker_tool: Tool, unique: Unique) -> None:

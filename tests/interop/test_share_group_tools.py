@@ -4,16 +4,19 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.interop.confluent import create_topic, producer_of
 from tests.interop.conftest import Target
 from tests.interop.java_tools import JavaTools, ToolResult
+from tests.interop.nodes import until
 
 from headrace.cli.main import run
 from headrace.client.cluster import Cluster
 from headrace.client.offsets import coordinator_of
+from headrace.testing.cluster import LocalBroker
 from headrace.wire.kafka.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -88,12 +91,15 @@ class Member:
 
 @pytest.fixture
 def rig(target: Target, cluster: Cluster, unique: Unique) -> tuple[str, str, Member]:
-    """A topic with five records in each of two partitions, and a group with a member."""
+    """A topic with five records in each of two partitions, the oldest five hours old, the newest
+    one hour, and a group with a member."""
     topic, group = unique("topic"), unique("group")
     create_topic(target.bootstrap_servers, topic, partitions=2)
     producer = producer_of(target.bootstrap_servers)
     for number in range(10):
-        producer.produce(topic, str(number).encode(), partition=number % 2)
+        time_ms = int((time.time() - (5 - number // 2) * 3600) * 1000)
+        value = str(number).encode()
+        producer.produce(topic, value, partition=number % 2, timestamp=time_ms)
     assert producer.flush(DEADLINE_S) == 0
     member = Member(cluster, group, topic)
     member.enter()
@@ -142,7 +148,7 @@ def test_a_group_in_use_is_left_alone(tool: Tool, rig: tuple[str, str, Member]) 
 
 
 def test_offsets_are_reset_deleted_and_the_group_is_gone(
-    tool: Tool, rig: tuple[str, str, Member]
+    tool: Tool, target: Target, rig: tuple[str, str, Member]
 ) -> None:
     topic, group, member = rig
     member.leave()
@@ -155,6 +161,15 @@ def test_offsets_are_reset_deleted_and_the_group_is_gone(
     plan = reset("--all-topics", "--to-latest", "--dry-run")
     assert [cells[2:] for cells in rows(plan, group)] == [["0", "5"], ["1", "5"]]
     assert offsets(tool, group)[0] == ["0", "0", "5"], "a plan changes nothing"
+    middle = (datetime.now(UTC) - timedelta(hours=2.5)).strftime("%Y-%m-%dT%H:%M:%S.000")
+    reset("--all-topics", "--to-datetime", middle, "--execute")
+    assert offsets(tool, group) == [["0", "3", "2"], ["1", "3", "2"]]
+    if isinstance(target, LocalBroker):
+        labels = f'{{group="{group}",partition="1",topic="{topic}"}}'
+        target.metrics()  # asks; what is found is told from the next reading on
+        until(lambda: target.metrics().get(f"headrace_group_lag_records{labels}") == 2, DEADLINE_S)
+        seconds = target.metrics()[f"headrace_group_lag_seconds{labels}"]
+        assert seconds == pytest.approx(2 * 3600, abs=300)
     reset("--all-topics", "--to-latest", "--execute")
     assert offsets(tool, group) == [["0", "5", "0"], ["1", "5", "0"]]
     forget = ("--delete-offsets", "--group", group, "--topic", topic)

@@ -1,15 +1,21 @@
 """Clients' own metrics: subscribed by Kafka's tool, pushed by librdkafka and Java, shown by us."""
 
+import contextlib
+import socket
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from tests.interop.java_tools import JavaTools
 from tests.interop.nodes import until
 
 from headrace.testing.cluster import LocalBroker
 
 pytestmark = pytest.mark.java
+
+WAIT_S = 30.0
+PUSHES = 'headrace_requests_total{api="PushTelemetry"}'
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +52,16 @@ def test_a_subscription_is_pushed_to_and_shown(java: JavaTools, broker: LocalBro
         )
 
     until(is_shown)
+    producer.close()  # from here on nobody pushes but Java, which does so when it ends
+    before = broker.metrics()[PUSHES]
+    words = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "events")
+
+    def java_pushes() -> bool:
+        """One that ends before it has heard of the subscription has nothing to push."""
+        java.run("kafka-console-producer", *words, stdin="v\n").check()
+        return broker.metrics()[PUSHES] > before
+
+    until(java_pushes)
     assert broker.metrics()["headrace_telemetry_refused_total"] == 0
     metrics_tool(java, broker, "--delete", "--name", "all")
     assert "all" not in metrics_tool(java, broker, "--list").split()
@@ -73,3 +89,40 @@ def test_kafka_configs_lists_and_alters_what_is_dynamic(
     )
     assert "process.roles" in refused.stdout + refused.stderr
     assert "process.roles" not in configs("--describe", *one)
+    fetchers = java.run(
+        "kafka-configs", *servers, "--alter", *every, "--add-config", "num.replica.fetchers=4"
+    )
+    assert "Cannot update these configs dynamically" in fetchers.stdout + fetchers.stderr
+
+
+def test_max_connections_counts_from_when_it_is_altered(broker: LocalBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+    def allow(count: int) -> None:
+        entry = ConfigEntry(
+            "max.connections", str(count), incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+
+    def refused() -> float:
+        return broker.metrics()["headrace_connections_refused_total"]
+
+    allow(1_000)
+    before = refused()
+    with contextlib.ExitStack() as opened:
+
+        def connect(count: int) -> None:
+            for _ in range(count):
+                opened.enter_context(socket.create_connection(broker.address, WAIT_S))
+
+        connect(12)
+        until(lambda: broker.metrics()["headrace_connections"] >= 12)
+        assert refused() == before
+        allow(5)  # on the connection that is there
+        connect(3)
+        until(lambda: refused() == before + 3)
+        allow(1_000)
+        connect(3)
+        until(lambda: broker.metrics()["headrace_connections"] >= 15)
+        assert refused() == before + 3

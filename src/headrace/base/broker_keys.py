@@ -5,6 +5,10 @@ Spec: Kafka 4.3's AbstractKafkaConfig for names, types, rules and defaults, and 
 DynamicBrokerConfig for what may change while a broker runs. A default that differs from Kafka's
 says so in `kafka_default`; a key that is accepted and changes nothing here has honoured=False,
 so that a Kafka file can be used as it is.
+
+Invariant: what may be altered while a broker runs has an effect then. Keys without effect, and
+`listeners`, are read-only here where they are dynamic in Kafka: who alters them is refused, not
+left in the belief that something has changed.
 """
 
 from dataclasses import replace
@@ -84,17 +88,18 @@ def _idle(
     type_: ConfigType,
     default: Any,
     validator: Validator | None = None,
-    mode: UpdateMode = UpdateMode.READ_ONLY,
 ) -> ConfigKey:
     """A key that Kafka files hold and that has no meaning here."""
     doc = "Accepted so that Kafka's configuration files work; has no effect here."
-    return ConfigKey(name, type_, default, doc, validator, _LOW, mode, honoured=False)
+    return ConfigKey(name, type_, default, doc, validator, _LOW, _FIXED, honoured=False)
 
 
 def _awaiting(what: str, *keys: ConfigKey) -> tuple[ConfigKey, ...]:
     """Keys whose meaning comes with a later part of the project, and which say so."""
     note = f" Without effect until there is {what}."
-    return tuple(replace(key, doc=key.doc + note, honoured=False) for key in keys)
+    return tuple(
+        replace(key, doc=key.doc + note, honoured=False, update_mode=_FIXED) for key in keys
+    )
 
 
 # fmt: off
@@ -121,7 +126,7 @@ _NODE = (
 
 _NETWORK = (
     _key("listeners", _LIST, ("PLAINTEXT://127.0.0.1:9092",), _HIGH,
-         "Addresses served, as NAME://host:port; port 0 takes a free one.", None, _BROKER,
+         "Addresses served, as NAME://host:port; port 0 takes a free one.",
          kafka=("PLAINTEXT://:9092",)),
     _key("advertised.listeners", _LIST, None, _HIGH,
          "Addresses told to clients where they differ from listeners."),
@@ -384,7 +389,7 @@ _LATER = _awaiting("a need for it",
     _key("security.inter.broker.protocol", _S, "PLAINTEXT", _MEDIUM,
          "Protocol among brokers; only PLAINTEXT is served.",
          OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))),
-    _key("num.replica.fetchers", _I, 1, _HIGH, "Fetchers to each other broker.", _ONE_UP, _CLUSTER),
+    _key("num.replica.fetchers", _I, 1, _HIGH, "Fetchers to each other broker.", _ONE_UP),
     _key("log.dir.failure.timeout.ms", _L, 30_000, _LOW,
          "How long a node lives on when it can't tell the controller of a failed directory.",
          _ONE_UP),
@@ -509,25 +514,25 @@ _SNAPSHOTS = _awaiting("a choice of segments in the metadata log",
 
 _TIERED = _awaiting("tiered storage",
     _key("log.local.retention.bytes", _L, -2, _MEDIUM,
-         "Default of local.retention.bytes.", Range(-2), _CLUSTER),
+         "Default of local.retention.bytes.", Range(-2)),
     _key("log.local.retention.ms", _L, -2, _MEDIUM,
-         "Default of local.retention.ms.", Range(-2), _CLUSTER),
+         "Default of local.retention.ms.", Range(-2)),
 )
 
 _SECURITY = _awaiting("TLS and SASL",
     _key("listener.security.protocol.map", _S,
          "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", _LOW,
-         "Security protocol of each listener name; only PLAINTEXT is served.", None, _BROKER),
+         "Security protocol of each listener name; only PLAINTEXT is served."),
 )
 
 _IDLE = (
-    _idle("num.network.threads", _I, 3, _ONE_UP, _CLUSTER),
-    _idle("num.io.threads", _I, 8, _ONE_UP, _CLUSTER),
-    _idle("background.threads", _I, 10, _ONE_UP, _CLUSTER),
-    _idle("num.recovery.threads.per.data.dir", _I, 2, _ONE_UP, _CLUSTER),
+    _idle("num.network.threads", _I, 3, _ONE_UP),
+    _idle("num.io.threads", _I, 8, _ONE_UP),
+    _idle("background.threads", _I, 10, _ONE_UP),
+    _idle("num.recovery.threads.per.data.dir", _I, 2, _ONE_UP),
     _idle("num.replica.alter.log.dirs.threads", _I, None),
-    _idle("max.connection.creation.rate", _I, INT_MAX, _ZERO_UP, _CLUSTER),
-    _idle("connections.max.reauth.ms", _L, 0, None, _CLUSTER),
+    _idle("max.connection.creation.rate", _I, INT_MAX, _ZERO_UP),
+    _idle("connections.max.reauth.ms", _L, 0),
     _idle("connection.failed.authentication.delay.ms", _I, 100, _ZERO_UP),
     _idle("controlled.shutdown.enable", _B, True),
     _idle("controller.socket.timeout.ms", _I, 30_000),
@@ -535,7 +540,7 @@ _IDLE = (
     _idle("controller.quorum.fetch.snapshot.max.bytes", _I, 1_048_576, _ONE_UP),
     _idle("metadata.max.idle.interval.ms", _I, 500, _ZERO_UP),
     _idle("early.start.listeners", _LIST, None),
-    _idle("log.cleaner.io.buffer.size", _I, 524_288, _ZERO_UP, _CLUSTER),
+    _idle("log.cleaner.io.buffer.size", _I, 524_288, _ZERO_UP),
     _idle("fetch.purgatory.purge.interval.requests", _I, 1000),
     _idle("producer.purgatory.purge.interval.requests", _I, 1000),
     _idle("delete.records.purgatory.purge.interval.requests", _I, 1),
@@ -550,7 +555,7 @@ _IDLE = (
     _idle("group.share.assignor.offload.enable", _B, True),
     _idle("share.fetch.purgatory.purge.interval.requests", _I, 1000),
     _idle("share.coordinator.threads", _I, 1, _ONE_UP),
-    _idle("share.coordinator.cached.buffer.max.bytes", _I, 1_048_588, Range(524_288), _CLUSTER),
+    _idle("share.coordinator.cached.buffer.max.bytes", _I, 1_048_588, Range(524_288)),
     _idle("group.share.persister.class.name", _S,
           "org.apache.kafka.server.share.persister.DefaultStatePersister"),
     _idle("share.coordinator.append.linger.ms", _I, -1, Range(-1)),
@@ -558,13 +563,13 @@ _IDLE = (
     _idle("replica.socket.receive.buffer.bytes", _I, 65_536),
     _idle("socket.connection.setup.timeout.ms", _L, 10_000),
     _idle("socket.connection.setup.timeout.max.ms", _L, 30_000),
-    _idle("metric.reporters", _LIST, (), None, _CLUSTER),
+    _idle("metric.reporters", _LIST, ()),
     _idle("metrics.num.samples", _I, 2, _ONE_UP),
     _idle("metrics.recording.level", _S, "INFO"),
     _idle("metrics.sample.window.ms", _L, 30_000, _ONE_UP),
     _idle("socket.listen.backlog.size", _I, 50, _ONE_UP),
-    _idle("max.connections.per.ip", _I, INT_MAX, _ZERO_UP, _CLUSTER),
-    _idle("max.connections.per.ip.overrides", _S, "", None, _CLUSTER),
+    _idle("max.connections.per.ip", _I, INT_MAX, _ZERO_UP),
+    _idle("max.connections.per.ip.overrides", _S, ""),
     _idle("queued.max.requests", _I, 500, _ONE_UP),
     _idle("queued.max.request.bytes", _L, -1),
     _idle("log.flush.offset.checkpoint.interval.ms", _I, 60_000, _ZERO_UP),

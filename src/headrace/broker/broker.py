@@ -200,6 +200,8 @@ class Broker:
         self.quotas.set(image.quotas)
         self.verifier: Verifier = ClusterVerifier(self, peers)
         self._advertised = advertised
+        self.on_settings: Callable[[], None] = lambda: None
+        """Called when settings were altered, by whoever else goes by them."""
         self._take_settings()
 
     def _take_settings(self) -> None:
@@ -259,6 +261,7 @@ class Broker:
         if self.config.apply_dynamic(*self.image.broker_configs(self.node_id)):
             self._take_settings()
             self.partitions.refresh_configs(self.image)
+            self.on_settings()
         if any(isinstance(record, ConfigRecord) for record in records):
             self.shares.on_configs_changed()
         if any(isinstance(record, ClientQuotaRecord) for record in records):

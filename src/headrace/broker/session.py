@@ -129,11 +129,14 @@ class KafkaSession(OrderedAnswers):
             self.on_frame(frame)
         finally:
             self._is_limited = False
-        if key == _PRODUCE:
-            has_slot = len(self._slots) > slot_count
-            throttling.on_produced(len(frame), version, self._slots[-1] if has_slot else None)
         if key in (_PRODUCE, _FETCH):
-            throttling.on_handled(clock.monotonic_ms() - started_ms)
+            # Nothing leaves inside a read: the answer, if there will be one, has the last slot.
+            slot = self._slots[-1] if len(self._slots) > slot_count else None
+            handled_ms = throttling.on_handled(clock.monotonic_ms() - started_ms)
+            if key == _PRODUCE:
+                throttling.on_produced(len(frame), version, slot, handled_ms)
+            elif handled_ms > 0 and slot is not None:
+                throttling.tell_fetch(slot, version, handled_ms)
 
     def _on_connected(self) -> None:
         """`connection_creation_rate`: a connection too many is let in, and not heard at first."""
@@ -243,7 +246,7 @@ class KafkaSession(OrderedAnswers):
 
     def _on_limited_fetched(self, fetch: Fetch, parts: "list[Part]") -> None:
         assert self._throttling is not None
-        self._on_fetched(fetch, self._throttling.of_fetch(parts, fetch.version))
+        self._on_fetched(fetch, self._throttling.of_fetch(fetch, parts, fetch.version))
 
     def _on_other(self, frame: memoryview) -> None:
         if self._produces:

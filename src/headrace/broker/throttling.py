@@ -39,7 +39,7 @@ class Throttling:
         self._answers = answers
         self._muted_until_ms = 0
         self._told: dict[Slot, tuple[int, int]] = {}
-        """Of produces that are to be answered: version and throttle time."""
+        """Of produces and fetches that are to be answered: version and throttle time."""
         self.client_id = ""
 
     @property
@@ -48,16 +48,20 @@ class Throttling:
             return None
         return self._broker.quotas.of(USER, self.client_id)
 
-    def on_produced(self, byte_count: int, version: int, slot: Slot | None) -> None:
-        """`slot` is that of the answer, None if there will be none."""
+    def on_produced(
+        self, byte_count: int, version: int, slot: Slot | None, handled_ms: int
+    ) -> None:
+        """`slot` is that of the answer, None if there will be none; `handled_ms` what the time
+        of its handling costs already."""
         limits = self.limits
         if limits is None:
             return
         throttle_ms = limits.on_produced(byte_count, self._broker.clock.monotonic_ms())
         if throttle_ms > 0:
             self.mute(throttle_ms)
-            if slot is not None:
-                self._told[slot] = (version, throttle_ms)
+        throttle_ms = max(throttle_ms, handled_ms)
+        if throttle_ms > 0 and slot is not None:
+            self._told[slot] = (version, throttle_ms)
 
     def on_handled(self, took_ms: int) -> int:
         """The loop's time that a request took; how long to wait for it."""
@@ -83,16 +87,24 @@ class Throttling:
         slot.parts = in_produce(slot.parts, version, throttle_ms)
         return None
 
-    def of_fetch(self, parts: list[Part], version: int) -> list[Part]:
+    def tell_fetch(self, slot: Slot, version: int, handled_ms: int) -> None:
+        """What the handling of a fetch costs, in its answer that is ready or will be."""
+        if slot.parts is None:
+            self._told[slot] = (version, handled_ms)
+        else:
+            slot.parts = in_fetch(slot.parts, version, handled_ms)
+
+    def of_fetch(self, slot: Slot, parts: list[Part], version: int) -> list[Part]:
         """Count a fetch's answer, and tell it how long to wait."""
+        _, handled_ms = self._told.pop(slot, (version, 0))
         limits = self.limits
         if limits is None:
             return parts
         throttle_ms = limits.on_consumed(size_of(parts), self._broker.clock.monotonic_ms())
-        if throttle_ms <= 0:
-            return parts
-        self.mute(throttle_ms)
-        return in_fetch(parts, version, throttle_ms)
+        if throttle_ms > 0:
+            self.mute(throttle_ms)
+        throttle_ms = max(throttle_ms, handled_ms)
+        return in_fetch(parts, version, throttle_ms) if throttle_ms > 0 else parts
 
     def of_message(self, message: Any, throttle_ms: int) -> Any:
         """The same for any other answer; a handler may have set a time of its own."""
@@ -139,9 +151,14 @@ def in_produce(parts: list[Part], version: int, throttle_ms: int) -> list[Part]:
 
 
 def in_fetch(parts: list[Part], version: int, throttle_ms: int) -> list[Part]:
-    """The throttle time stands behind the header: size, correlation id, perhaps tagged fields."""
+    """The throttle time stands behind the header: size, correlation id, perhaps tagged fields.
+
+    One that is there and longer stays.
+    """
     answer = bytearray(_bytes(parts[0]))
-    _INT32.pack_into(answer, 9 if version >= _FETCH_FLEXIBLE_SINCE else 8, throttle_ms)
+    at = 9 if version >= _FETCH_FLEXIBLE_SINCE else 8
+    (present_ms,) = _INT32.unpack_from(answer, at)
+    _INT32.pack_into(answer, at, max(present_ms, throttle_ms))
     return [bytes(answer), *parts[1:]]
 
 

@@ -19,6 +19,7 @@ same records whoever reads them; rates are kept of a bounded number of keys.
 
 import heapq
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -70,6 +71,7 @@ class StickyPartition:
 
 
 SALT_BYTES = 4
+_SALT = re.compile(rb"~[0-9a-f]{3}")
 BUCKETS_MAX = 1 << 12
 KEYS_MAX = 10_000
 """Keys whose rates are kept; the slowest make room."""
@@ -114,10 +116,12 @@ class KeySalt:
 
     def original(self, salted: bytes) -> bytes:
         """The key that a name stands for. ValueError if it is no salted name."""
-        mark, digits = salted[-SALT_BYTES:-3], salted[-3:]
-        if len(salted) < SALT_BYTES or mark != b"~" or int(digits, 16) >= self.bucket_count:
+        key, salt = salted[:-SALT_BYTES], salted[-SALT_BYTES:]
+        # `int` alone would take +01, 0_1, 00A or a space for a bucket, which nobody writes.
+        is_hex = _SALT.fullmatch(salt) is not None
+        if not is_hex or int(salt[1:], 16) >= self.bucket_count:
             raise ValueError(f"{salted!r} is not a key with {self.bucket_count} buckets")
-        return salted[:-SALT_BYTES]
+        return key
 
     def names(self, key: bytes) -> list[bytes]:
         """All names of a key, for who looks for one."""

@@ -15,6 +15,7 @@ from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.storage import FileRegion, Storage
 from headrace.log import retention, timestamps, trimming, txn_index
+from headrace.log.batches import header_at
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.leftovers import has_gaps
@@ -220,13 +221,17 @@ class PartitionLog(LogWriter):
         return timestamps.find_largest_below(self.segments, end_offset)
 
     def time_near(self, offset: int) -> int:
-        """The time of about this offset, from the time index alone: no batch is read.
+        """About the time of the record at `offset`, or of the next one there is.
 
-        -1 where records carry none. Exact enough for an age; `offset_for_timestamp` is exact."""
-        slot = max(bisect_right(self.bases, offset) - 1, 0)
-        segment = self.segments[slot]
-        found = segment.time_index.near(offset)
-        return segment.largest_timestamp()[0] if found is None else found
+        -1 where records carry none. One header is read, no record: right to within what the
+        batch spans; `offset_for_timestamp` is exact.
+        """
+        offset = max(offset, self.log_start_offset)
+        for segment in self.segments[max(bisect_right(self.bases, offset) - 1, 0) :]:
+            position, base_offset = segment.locate(offset)
+            if base_offset >= 0:
+                return header_at(segment.log.get(), position, segment.size).time_near(offset)
+        return -1
 
     # -- trimming ----------------------------------------------------------------------------
 

@@ -54,11 +54,6 @@ class TimeIndex:
         slot = bisect_left(self.timestamps, timestamp_ms) - 1
         return self.offsets[slot] + self.base_offset if slot >= 0 else self.base_offset
 
-    def near(self, offset: int) -> int | None:
-        """The time of about this offset: no earlier record is later. None behind the entries."""
-        slot = bisect_left(self.offsets, offset - self.base_offset)
-        return self.timestamps[slot] if slot < len(self.timestamps) else None
-
     def truncate(self, count: int) -> None:
         del self.timestamps[count:]
         del self.offsets[count:]

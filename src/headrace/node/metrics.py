@@ -299,7 +299,8 @@ class MetricsPage:
         for lag in broker.groups.lags(broker.partitions.find, now_ms, LAG_SERIES_MAX):
             values = [lag.group_id, lag.topic, str(lag.partition)]
             records.add_metric(values, lag.records)
-            seconds.add_metric(values, lag.seconds)
+            if lag.seconds is not None:
+                seconds.add_metric(values, lag.seconds)
         yield records
         yield seconds
 

@@ -147,6 +147,8 @@ class Node:
                 server.start()
         metrics_address = await self._open_side_port(node)
         self._every(_NO_QUORUM_TOLD_EVERY_MS, self._tell_of_no_quorum)
+        if node.broker is not None:
+            node.broker.on_settings = self._take_limits
         if not await self._settled(node.start()):
             return
         for name, server in self._servers.items():
@@ -254,6 +256,11 @@ class Node:
             told_host, told_port = told.get(name, (host, port))
             advertised[name] = (told_host or bound_host, told_port or bound_port)
         return advertised
+
+    def _take_limits(self) -> None:
+        """Connections that are there stay, however many they are; the next one is judged anew."""
+        for server in self._servers.values():
+            server.limits.connections_max = int(self._config["max.connections"])
 
     def _is_controllers(self, listener_name: str) -> bool:
         return any(name == listener_name for name, _, _ in self._config.controller_listeners)

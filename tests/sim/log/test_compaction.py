@@ -39,10 +39,12 @@ class StoppingDisk(SimulatedDisk):
 
     stops_at = -1
     count = 0
+    kinds: tuple[str, ...] = ()
 
     def strike(self, kind: str, path: str) -> None:
         if kind in CHANGES:
             self.count += 1
+            self.kinds += (kind,)
             if self.count == self.stops_at:
                 raise Stopped
         super().strike(kind, path)
@@ -181,6 +183,41 @@ class World(Bench):
         return {key: value for key, value in values.items() if value is not None}
 
 
+@pytest.mark.parametrize("restart", [None, "kill", "close"])
+def test_the_cleaner_goes_on_where_deleted_records_left_the_clean_offset_behind(
+    restart: str | None,
+) -> None:
+    world = World(5)
+    world.live(30)
+    while world.open_transactions:
+        world.end_transaction()
+    world.log.roll()
+    world.log.flush_now()
+    world.clean_as_broker()
+    clean_offset = world.log.clean_offset
+    assert clean_offset > 0
+    world.live(20)
+    while world.open_transactions:
+        world.end_transaction()
+    start = (clean_offset + world.log.log_end_offset) // 2
+    world.log.delete_records(start)
+    assert world.log.log_start_offset == start > world.log.clean_offset
+    if restart is not None:
+        world.directory.checkpoint({})
+        world.stop(restart)
+        assert world.log.log_start_offset == start
+    world.log.retain(world.clock.now_ms(), world.log.log_end_offset)
+    world.log.roll()
+    world.log.flush_now()
+    world.written = {at: record for at, record in world.written.items() if at >= start}
+    for _ in range(20):  # a small map takes several
+        world.clean_as_broker()
+    assert world.log.clean_offset == world.log.bases[-1] > start, "up to the active segment"
+    assert [record.offset for record in world.records() if record.offset < start] == []
+    world.check()
+    assert cleanable(world.log, world.log.log_end_offset, world.clock.now_ms()) is None
+
+
 STOPS = ("power", "power", "kill", "close")
 
 
@@ -209,13 +246,17 @@ def test_very_many_histories(first: int) -> None:
         many_cleanings(seed)
 
 
-def prepared(seed: int, kind: type[World] = World) -> World:
+LONG_LIFE, SHORT_LIFE = (35, 25), (9, 6)
+"""Steps before and after a first cleaning."""
+
+
+def prepared(seed: int, kind: type[World] = World, steps: tuple[int, int] = LONG_LIFE) -> World:
     """With tombstones that are due, and a cleaning before the one that is stopped."""
     world = kind(seed)
-    world.live(35)
+    world.live(steps[0])
     world.clean_as_broker()
     world.clock.advance(1500)
-    world.live(25)
+    world.live(steps[1])
     while world.open_transactions:
         world.end_transaction()
     world.log.roll()
@@ -223,28 +264,46 @@ def prepared(seed: int, kind: type[World] = World) -> World:
     return world
 
 
+def stops_at(number: int, world: World, how: str) -> bool:
+    """Stop a cleaning before its operation of that number; False if it has fewer."""
+    world.disk.count, world.disk.stops_at = 0, number
+    try:
+        world.clean_as_broker()
+    except (Stopped, StorageError):
+        world.stop(how)
+        world.check()
+        world.clock.advance(3000)
+        for _ in range(3):
+            world.live(3)
+            world.clean_as_broker()
+            world.clock.advance(3000)
+            world.check()
+        return True
+    return False
+
+
 def stop_everywhere(
     seed: int, how: str, *, first: int = 1, step: int = 1, kind: type[World] = World
 ) -> int:
     """Stop before each operation of a cleaning in turn; how many there were."""
     number = first
-    while True:
-        world = prepared(seed, kind)
-        world.disk.count, world.disk.stops_at = 0, number
-        try:
-            world.clean_as_broker()
-        except (Stopped, StorageError):
-            world.stop(how)
-            world.check()
-            world.clock.advance(3000)
-            for _ in range(3):
-                world.live(3)
-                world.clean_as_broker()
-                world.clock.advance(3000)
-                world.check()
-            number += step
-        else:
-            return number
+    while stops_at(number, prepared(seed, kind), how):
+        number += step
+    return number
+
+
+@pytest.mark.parametrize("how", ["power", "kill"])
+def test_a_stop_before_and_after_every_rename(how: str) -> None:
+    seed = 0
+    undisturbed = prepared(seed, steps=SHORT_LIFE)
+    undisturbed.disk.kinds = ()
+    undisturbed.clean_as_broker()
+    kinds = undisturbed.disk.kinds
+    renames = [number for number, kind in enumerate(kinds, 1) if kind == "rename"]
+    assert len(renames) >= 8
+    for number in sorted({number + after for number in renames for after in (0, 1)}):
+        has_stopped = stops_at(number, prepared(seed, steps=SHORT_LIFE), how)
+        assert has_stopped == (number <= len(kinds))
 
 
 @pytest.mark.parametrize("how", ["power", "kill"])

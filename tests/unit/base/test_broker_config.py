@@ -112,15 +112,29 @@ def test_keys_that_do_not_go_together(flags: dict[str, str], key: str) -> None:
 
 def test_what_may_be_altered_while_a_broker_runs() -> None:
     assert validate_dynamic("log.retention.ms", "5", per_broker=False).dynamic
-    assert validate_dynamic("listeners", "A://h:1", per_broker=True).dynamic
+    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+    assert validate_dynamic(rate, "5", per_broker=True).dynamic
     for name, text, per_broker, reason in (
         ("node.id", "5", True, "Cannot update these configs dynamically"),
-        ("listeners", "A://h:1", False, "only be set per broker"),
+        (rate, "5", False, "only be set per broker"),
         ("no.such.key", "1", True, "Unknown broker config name"),
         ("log.retention.ms", "soon", False, "not a number"),
     ):
         with pytest.raises(ConfigError, match=reason):
             validate_dynamic(name, text, per_broker=per_broker)
+
+
+def test_what_would_have_no_effect_is_refused_as_read_only() -> None:
+    idle = [key for key in BROKER_CONFIG.keys.values() if not key.honoured]
+    assert [key.name for key in idle if key.dynamic] == []
+    for name, text in (
+        ("num.replica.fetchers", "4"),
+        ("num.io.threads", "4"),
+        ("listener.security.protocol.map", "A:PLAINTEXT"),
+        ("listeners", "A://h:1"),
+    ):
+        with pytest.raises(ConfigError, match="Cannot update these configs dynamically"):
+            validate_dynamic(name, text, per_broker=True)
 
 
 def test_keys_without_effect_are_marked() -> None:

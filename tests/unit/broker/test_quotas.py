@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.unit.broker.dialogue import dialogue
+from tests.unit.broker.dialogue import batch, dialogue, wanted
 
 from headrace.base.broker_config import BrokerConfig
+from headrace.broker import session
 from headrace.broker.quotas import ClientQuotas, Rate, TokenBucket
 from headrace.testing.broker import SimulatedBroker
 from headrace.wire.kafka.errors import ErrorCode
@@ -20,6 +21,7 @@ from headrace.wire.kafka.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
 )
+from headrace.wire.kafka.messages.fetch import FetchRequest
 from headrace.wire.kafka.messages.metadata import MetadataRequest
 from headrace.wire.kafka.records import build_batch
 
@@ -177,6 +179,67 @@ def test_a_producer_over_its_quota_is_told_and_muted() -> None:
     assert raw.transport.take() == [], "it is muted"
     broker.advance(8_000)
     assert len(raw.transport.take()) == 1
+
+
+def slow_requests(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, took_ms: int) -> None:
+    """Every Produce and Fetch takes the loop that long."""
+    for name in ("parse_produce", "parse_fetch"):
+
+        def parse(*arguments: Any, of: Any = getattr(session, name)) -> Any:
+            broker.clock.advance(took_ms)
+            return of(*arguments)
+
+        monkeypatch.setattr(session, name, parse)
+
+
+@pytest.mark.parametrize("version", [8, 11])
+def test_a_produce_that_took_too_long_is_told_and_muted(
+    monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    broker, client = dialogue("t", partitions=1)
+    alter(broker, [op("request_percentage", 5.0)], client_id=None)
+    slow_requests(broker, monkeypatch, 800)
+    request = client.produce_request("t", {0: batch("a")}, version=version)
+    assert client.ask(request, version).throttle_time_ms == 1_000
+    client.transport.feed(client.frame(MetadataRequest(topics=None), 12))
+    broker.settle()
+    assert client.transport.take() == [], "it is muted"
+    broker.advance(1_500)
+    assert len(client.transport.take()) == 1
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("max_wait_ms", [0, 300])
+def test_a_fetch_that_took_too_long_is_told_in_its_answer_now_or_later(
+    monkeypatch: pytest.MonkeyPatch, version: int, max_wait_ms: int
+) -> None:
+    broker, client = dialogue("t", partitions=1)
+    alter(broker, [op("request_percentage", 5.0)], client_id=None)
+    slow_requests(broker, monkeypatch, 800)
+    asked = client.fetch_request(
+        {"t": [wanted(0, 0)]}, version, max_wait_ms=max_wait_ms, min_bytes=1
+    )
+    client.transport.feed(client.frame(asked, version))
+    broker.settle()
+    if max_wait_ms:
+        assert client.transport.take() == []
+        broker.advance(max_wait_ms)
+    (answer,) = client.answers(FetchRequest, version)
+    assert answer.error_code == 0
+    assert answer.throttle_time_ms == 1_000
+
+
+def test_the_longer_of_two_times_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, client = dialogue("t", partitions=1)
+    put(client, 20_000)
+    alter(broker, [op("consumer_byte_rate", 1000.0), op("producer_byte_rate", 1.0)], client_id=None)
+    alter(broker, [op("request_percentage", 5.0)], client_id=None)
+    slow_requests(broker, monkeypatch, 800)
+    asked = client.fetch_request({"t": [wanted(0, 0)]}, 12)
+    assert client.ask(asked, 12).throttle_time_ms > 5_000
+    broker.advance(60_000)
+    produce = client.produce_request("t", {0: batch("a")})
+    assert client.ask(produce, 11).throttle_time_ms > 5_000
 
 
 def test_mutations_over_the_quota_are_refused_with_a_time() -> None:

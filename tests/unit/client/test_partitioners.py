@@ -82,6 +82,20 @@ def test_a_salted_key_has_its_names_and_one_origin() -> None:
             salt.original(other)
 
 
+@pytest.mark.parametrize(
+    "text", [b"k~+01", b"k~0_1", b"k~ 01", b"k~01 ", b"k~-01", b"k~00A", b"k~0x1"]
+)
+def test_only_what_is_written_as_a_salt_is_one(text: bytes) -> None:
+    with pytest.raises(ValueError, match="is not a key with 4096 buckets"):
+        KeySalt(4096).original(text)
+
+
+def test_every_name_has_its_origin() -> None:
+    salt = KeySalt(4096)
+    assert {salt.original(name) for name in salt.names(b"k~001")} == {b"k~001"}
+    assert salt.original(b"~fff") == b""
+
+
 def test_a_merge_is_by_time_and_keeps_each_partitions_order() -> None:
     first = [Seen(0, 0, 10), Seen(0, 1, 5), Seen(0, 2, 30)]
     second = [Seen(1, 7, 9), Seen(1, 8, 10), Seen(1, 9, 31)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cluster.image import RESOURCE_BROKER, RESOURCE_TOPIC
+from headrace.cluster.image import RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC
 from headrace.testing.controller import SimulatedController
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages import alter_configs, incremental_alter_configs
@@ -150,12 +150,47 @@ def test_broker_configs_by_broker_and_for_all(cluster: SimulatedController) -> N
     assert cluster.config["log.retention.ms"] is None
 
 
+@pytest.mark.parametrize("broker", ["", "1"])
+def test_lists_of_brokers_are_appended_to_and_subtracted_from(
+    cluster: SimulatedController, broker: str
+) -> None:
+    resource = (RESOURCE_BROKER, broker)
+    policy = "log.cleanup.policy"
+    assert alter(cluster, (policy, APPEND, "compact"), resource=resource) == (0, None)
+    assert cluster.config[policy] == ("delete", "compact"), "from what was in force"
+    assert alter(cluster, (policy, SUBTRACT, "delete"), resource=resource) == (0, None)
+    assert cluster.config[policy] == ("compact",)
+    assert alter(cluster, (policy, APPEND, "compact"), resource=resource) == (0, None)
+    assert cluster.config[policy] == ("compact",)
+    refused = alter(cluster, ("log.retention.ms", APPEND, "5"), resource=resource)
+    assert refused[0] == ErrorCode.INVALID_CONFIG
+    assert "because its type is not LIST" in (refused[1] or "")
+    fixed = alter(cluster, ("listeners", APPEND, "OTHER://h:1"), resource=resource)
+    assert fixed[0] == ErrorCode.INVALID_REQUEST
+    assert alter(cluster, (policy, DELETE, None), resource=resource) == (0, None)
+    assert cluster.config[policy] == ("delete",)
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+@pytest.mark.parametrize("name", ["consumer.session.timeout.ms", "no.such.key"])
+def test_groups_have_no_lists_to_append_to(
+    cluster: SimulatedController, name: str, operation: int
+) -> None:
+    code, message = alter(cluster, (name, operation, "50000"), resource=(RESOURCE_GROUP, "g"))
+    assert code == ErrorCode.INVALID_CONFIG
+    assert "because its type is not LIST" in (message or "")
+    assert cluster.image.configs == {}
+
+
 @pytest.mark.parametrize(
     ("name", "value", "broker", "error"),
     [
         ("node.id", "5", "1", ErrorCode.INVALID_REQUEST),
         ("num.partitions", "5", "", ErrorCode.INVALID_REQUEST),
         ("listeners", "PLAINTEXT://h:1", "", ErrorCode.INVALID_REQUEST),
+        ("listeners", "PLAINTEXT://h:1", "1", ErrorCode.INVALID_REQUEST),
+        ("num.replica.fetchers", "4", "", ErrorCode.INVALID_REQUEST),
+        ("num.replica.fetchers", "4", "1", ErrorCode.INVALID_REQUEST),
         ("no.such.key", "5", "1", ErrorCode.INVALID_CONFIG),
         ("log.retention.ms", "soon", "1", ErrorCode.INVALID_REQUEST),
         ("log.retention.ms", None, "1", ErrorCode.INVALID_REQUEST),

@@ -35,12 +35,6 @@ def test_before_gives_an_offset_with_only_older_records_ahead() -> None:
     assert [index.before(t) for t in (1, 1000, 1001, 2000, 2001)] == [100, 100, 103, 103, 110]
 
 
-def test_near_gives_a_time_that_no_earlier_record_passes() -> None:
-    index = index_of((1000, 103), (2000, 110))
-    assert [index.near(offset) for offset in (100, 103, 104, 110)] == [1000, 1000, 2000, 2000]
-    assert index.near(111) is None
-
-
 def test_damage_and_reserved_room() -> None:
     good = index_of((1000, 103), (2000, 110)).encode()
     padded = time_index.decode(100, good + bytes(120))

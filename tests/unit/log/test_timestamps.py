@@ -95,3 +95,25 @@ def test_a_damaged_batch_is_not_believed(bench: Any) -> None:
     bench.disk.overwrite(path, bytes(content))
     with pytest.raises(CorruptionError, match="wrong CRC"):
         log.offset_for_timestamp(15, 3)
+
+
+@pytest.mark.parametrize("restart", [None, "clean", "unclean"])
+def test_the_time_of_an_offset_is_that_of_its_own_batch(bench: Any, restart: str | None) -> None:
+    log = bench.open(LogConfig(segment_bytes=300, index_interval_bytes=100))
+    times = [3_600_000 + offset * 977 - (offset % 3) * 5_000 for offset in range(30)]
+    for time in times:
+        bench.append(1, times=[time])
+    if restart is not None:
+        log.close()
+        log = bench.reopen(clean=restart == "clean")
+    assert len(log.segments) > 3
+    assert [log.time_near(offset) for offset in range(30)] == times
+    log.delete_records(7)
+    assert log.time_near(0) == times[7]
+
+
+def test_an_offset_inside_a_batch_has_a_time_between_its_first_and_latest(bench: Any) -> None:
+    log = bench.open()
+    bench.append(4, times=[50, 60, 70, 80])
+    bench.append(2, times=[90, 85])
+    assert [log.time_near(offset) for offset in range(6)] == [50, 60, 70, 80, 90, 90]

@@ -205,3 +205,20 @@ def test_groups_are_told_with_their_lag() -> None:
     assert found["headrace_group_lag_seconds", ("readers", "0", "t")] == pytest.approx(60, abs=1)
     assert found["headrace_group_lag_records", ("readers", "1", "t")] == 0
     assert found["headrace_group_lag_seconds", ("readers", "1", "t")] == 0
+
+
+def test_the_age_of_a_group_is_that_of_the_oldest_record_it_has_not_read() -> None:
+    broker, client = dialogue("t", 1)
+    now_ms = broker.broker.clock.now_ms()
+    for seconds_ago in (3600, 1800, 1):
+        client.produce("t", 0, batch("a", timestamp_ms=now_ms - seconds_ago * 1000))
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"]), 4)
+    for offset, age in ((0, 3600), (1, 1800), (2, 1), (3, 0)):
+        partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)]
+        topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
+        client.ask(OffsetCommitRequest(group_id="readers", topics=topics), 9)
+        for _ in range(2):  # read, then remembered
+            found = samples(page_of(broker))
+            assert found["headrace_group_lag_records", ("readers", "0", "t")] == 3 - offset
+            seconds = found["headrace_group_lag_seconds", ("readers", "0", "t")]
+            assert seconds == pytest.approx(age, abs=0.9)

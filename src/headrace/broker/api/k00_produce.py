@@ -1,10 +1,11 @@
 """Produce (key 0), versions 3–13. Versions 0–2 are advertised and refused, as Kafka does.
 
 3 record batch v2 · 5 log start offset (KIP-207) · 7 zstd (KIP-110) · 8 record errors (KIP-467)
-9 flexible · 10 leader discovery tags (KIP-951; none are sent: there is one leader) · 11
-TRANSACTION_ABORTABLE, 12 partitions are added to a transaction by writing (KIP-890) · 13 topic ids.
-Requests with a transactional id are `transactions.producing`'s. Missing: record_errors are sent
-empty.
+9 flexible · 10 leader discovery tags (KIP-951) · 11 TRANSACTION_ABORTABLE, 12 partitions are
+added to a transaction by writing (KIP-890) · 13 topic ids.
+Requests with a transactional id are `transactions.producing`'s. Record errors name the records
+without a key that a compacted topic refuses. Missing: the leader discovery tags are not sent, so
+that clients ask for metadata; other refusals name no records.
 
 The hot path: no message objects, no copies. `stage` runs for each request of one read, then the
 session commits all touched partitions, then `finish` tells each producer what came of it.

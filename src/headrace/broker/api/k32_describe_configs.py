@@ -1,7 +1,7 @@
 """DescribeConfigs (key 32), versions 1–4.
 
 1 sources and synonyms (KIP-226) · 3 types and documentation (KIP-569) · 4 flexible.
-Missing: broker loggers. Groups have no configs yet: their lists are empty.
+Topics, brokers, groups (KIP-848, KIP-932) and client metrics (KIP-714). Missing: broker loggers.
 
 Answered by `cluster.describe_configs`.
 """

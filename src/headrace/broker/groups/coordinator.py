@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from headrace.base.clock import Clock, Timer, Timers
-from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.broker.groups import joining, session
@@ -21,6 +20,7 @@ from headrace.broker.groups.commits import Commits
 from headrace.broker.groups.consumer.coordination import ConsumerGroups
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.group import Group
+from headrace.broker.groups.lag import FindPartition, GroupLag, GroupLags
 from headrace.broker.groups.member import (
     UNKNOWN_MEMBER_ID,
     JoinAnswer,
@@ -34,7 +34,6 @@ from headrace.broker.groups.shards import AnyGroup, Shards
 from headrace.broker.groups.share.coordination import ShareGroups
 from headrace.broker.groups.share.group import ShareGroup
 from headrace.broker.groups.store import OffsetsLog
-from headrace.broker.partition import Partition
 from headrace.cluster.image import ClusterImage
 from headrace.wire.kafka.errors import ErrorCode
 
@@ -47,19 +46,6 @@ class GroupCounts:
     by_type_and_state: dict[tuple[str, str], int]
     members: int
     offsets: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLag:
-    group_id: str
-    topic: str
-    partition: int
-    records: int
-    seconds: float
-    """The age of the oldest record that the group has not read."""
-
-
-FindPartition = Callable[[str, int], Partition | None]
 
 
 class GroupCoordinator:
@@ -79,6 +65,7 @@ class GroupCoordinator:
         self.commits = Commits(self._shards, image_source)
         self.consumer = ConsumerGroups(self._shards, image_source)
         self.share = ShareGroups(self._shards, image_source, timers.call_later)
+        self._lags = GroupLags(self._shards, self.share.offsets)
         self._retention_timer: Timer | None = None
 
     # Life
@@ -253,21 +240,8 @@ class GroupCoordinator:
         return GroupCounts(dict(by_state), dict(by_type_and_state), members, offsets)
 
     def lags(self, partition_of: FindPartition, now_ms: int, limit: int) -> list[GroupLag]:
-        """How far groups are behind in partitions whose log is here; for metrics."""
-        found: list[GroupLag] = []
-        for hosted in self._shards.hosted():
-            for (topic, index), committed in hosted.offsets:
-                partition = partition_of(topic, index)
-                if partition is None or len(found) >= limit:
-                    continue
-                records = max(partition.high_watermark - committed.offset, 0)
-                try:
-                    since_ms = partition.log.time_near(committed.offset) if records else now_ms
-                except StorageError:
-                    continue  # whoever reads there is told; this only counts
-                seconds = max(now_ms - since_ms, 0) / 1000 if since_ms >= 0 else 0.0
-                found.append(GroupLag(hosted.group.group_id, topic, index, records, seconds))
-        return found
+        """How far groups are behind; for metrics."""
+        return self._lags.look(partition_of, now_ms, limit)
 
     def on_topics_changed(self, names: Iterable[str]) -> None:
         """Topics came, went or have more partitions: consumer groups that read them look again."""

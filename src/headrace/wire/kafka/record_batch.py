@@ -116,6 +116,19 @@ class BatchHeader:
         """`base_timestamp` then holds the time at which tombstones may go (KIP-534)."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
+    def time_near(self, offset: int) -> int:
+        """About the time of a record of this batch, by its place between first and latest.
+
+        Exact for the first record, and where all are as far apart or as old as each other.
+        """
+        if self.attributes & (APPEND_TIME_BIT | DELETE_HORIZON_BIT):
+            return self.max_timestamp  # `base_timestamp` is no record's time
+        if self.last_offset_delta <= 0 or self.base_timestamp < 0:
+            return self.base_timestamp
+        place = min(max(offset - self.base_offset, 0), self.last_offset_delta)
+        span_ms = max(self.max_timestamp - self.base_timestamp, 0)
+        return self.base_timestamp + span_ms * place // self.last_offset_delta
+
     @property
     def last_offset(self) -> int:
         return self.base_offset + self.last_offset_delta

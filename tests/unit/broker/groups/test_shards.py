@@ -1,7 +1,7 @@
 """Where groups live, how they are loaded and let go."""
 
 import pytest
-from tests.unit.broker.groups.stage import SESSION_MS, MemoryOffsetsLog, Stage, form
+from tests.unit.broker.groups.stage import DAY_MS, SESSION_MS, MemoryOffsetsLog, Stage, form
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
@@ -119,6 +119,50 @@ def test_a_long_partition_is_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) ->
     other.settle()
     assert loaded.value() == 10
     assert other.committed("t", 9) == 9
+
+
+def half_loaded(monkeypatch: pytest.MonkeyPatch) -> tuple[Stage, Promise[int]]:
+    """A coordinator that has read commits of long ago, and not yet those of today."""
+    stage = Stage(log=MemoryOffsetsLog(1))
+    for index in range(4):
+        stage.commit({("t", index): 1})
+    stage.pass_ms(30 * DAY_MS)
+    for index in range(4):
+        stage.commit({("t", index): 2})
+    monkeypatch.setattr(shards_module, "LOAD_STEP_RECORDS_MAX", 5)
+    other = Stage(log=stage.log, clock=stage.clock)
+    loaded = other.coordinator.load(0)
+    assert not loaded.settled
+    return other, loaded
+
+
+def test_nothing_expires_while_its_shard_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, loaded = half_loaded(monkeypatch)
+    written = len(stage.log.partitions[0])
+    assert stage.coordinator.commits.expire().value() == 0
+    assert len(stage.log.partitions[0]) == written, "no tombstone overtakes the load"
+    stage.settle()
+    assert loaded.value() == written
+    assert [stage.committed("t", index) for index in range(4)] == [2, 2, 2, 2]
+    assert stage.coordinator.commits.expire().value() == 0
+    stage.restart()
+    assert [stage.committed("t", index) for index in range(4)] == [2, 2, 2, 2]
+
+
+def test_no_group_is_deleted_while_its_shard_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, loaded = half_loaded(monkeypatch)
+    written = len(stage.log.partitions[0])
+    deleted = stage.coordinator.delete_group("g").value()
+    assert deleted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    deletion = stage.coordinator.commits.delete_offsets("g", [("t", 0)]).value()
+    assert deletion.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert len(stage.log.partitions[0]) == written
+    stage.settle()
+    assert loaded.value() == written
+    assert stage.committed("t", 0) == 2
+    assert stage.coordinator.delete_group("g").value() is ErrorCode.NONE
+    stage.restart()
+    assert stage.committed("t", 0) is None
 
 
 def test_unloading_sends_waiting_members_away_and_a_load_brings_all_back() -> None:

@@ -1,6 +1,6 @@
-"""How far a share group is behind: the end of a partition, here or at its leader.
+"""How far a group is behind: the end of a partition and the time of a record, at its leader.
 
-Owns: asking for ends of partitions. Must not know: groups, states.
+Owns: asking for ends of partitions and times of records. Must not know: groups, states.
 Spec: KIP-1226: lag = end offset - start offset - records from there on that are done with.
 """
 
@@ -13,12 +13,19 @@ from headrace.cluster.image import NO_LEADER, ClusterImage
 from headrace.quorum.peers import Peers
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
 from headrace.wire.kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from headrace.wire.kafka.record_batch import HEADER_BYTES, read_header
 
 LATEST = -1
 CONSUMER = -1
@@ -31,6 +38,10 @@ Ends = dict[TopicPartition, int | ErrorCode]
 class EndOffsets(Protocol):
     def latest(self, partitions: Iterable[TopicPartition]) -> Promise[Ends]:
         """The offset that the next record of each will have, or why nobody knows."""
+        ...
+
+    def time_of(self, topic: str, index: int, offset: int) -> Promise[int | None]:
+        """About the time of a record, by its leader; None if nobody says."""
         ...
 
 
@@ -65,6 +76,23 @@ class ClusterEndOffsets:
             else:
                 elsewhere.setdefault(leader, {}).setdefault(topic, []).append(index)
         return self._ask(elsewhere, ends) if elsewhere else Promise.resolved(ends)
+
+    def time_of(self, topic: str, index: int, offset: int) -> Promise[int | None]:
+        """By reading its batch at the leader, however few bytes are asked for.
+
+        Of a partition that this broker leads the answer is None: whoever asks has looked.
+        """
+        leader = self._leader_of(topic, index)
+        if leader in (self._me, NO_LEADER):
+            return Promise.resolved(None)
+        answer: Promise[int | None] = Promise()
+        topic_id = self._image_source().topics_by_name[topic].topic_id
+        self._peers.send(
+            leader,
+            _fetch(topic_id, index, offset),
+            lambda response, _: answer.resolve(_time_near(response, offset)),
+        )
+        return answer
 
     def _leader_of(self, topic: str, index: int) -> int:
         image = self._image_source().topics_by_name.get(topic)
@@ -113,3 +141,20 @@ def _request(topics: dict[str, list[int]]) -> ListOffsetsRequest:
         ],
         timeout_ms=TIMEOUT_MS,
     )
+
+
+def _fetch(topic_id: bytes, index: int, offset: int) -> FetchRequest:
+    """One batch: the first of an answer comes whole, even if it is larger than asked for."""
+    partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1)
+    return FetchRequest(max_bytes=1, topics=[FetchTopic(topic_id=topic_id, partitions=[partition])])
+
+
+def _time_near(response: Message | None, offset: int) -> int | None:
+    if not isinstance(response, FetchResponse):
+        return None
+    for topic in response.responses:
+        for partition in topic.partitions:
+            records = partition.records
+            if partition.error_code == ErrorCode.NONE and records and len(records) >= HEADER_BYTES:
+                return read_header(records).time_near(offset)
+    return None
