@@ -39,14 +39,14 @@ class Ownerships:
         self.held[name] = set()
 
         def on_assign(member: Consumer, parts: list[Part]) -> None:
-            self._assign(name, generation_of(member), _named(parts))
+            self.assign(name, generation_of(member), _named(parts))
 
         def on_revoke(_: Consumer, parts: list[Part]) -> None:
             self.held[name] -= _named(parts)
 
         consumer.subscribe([topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke)
 
-    def _assign(self, name: str, generation: int, parts: set[TopicPartition]) -> None:
+    def assign(self, name: str, generation: int, parts: set[TopicPartition]) -> None:
         for other, held in self.held.items():
             if other != name and held & parts:
                 self.doubled.append(f"{sorted(held & parts)} of {other} went to {name}")
