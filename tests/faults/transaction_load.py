@@ -5,8 +5,10 @@ inside the transactions, and what they wrote into a `History`. Must not know: wh
 injected.
 
 A transaction ends committed or aborted for certain, or nobody knows how: then its producer is
-replaced by another of the same transactional id, which ends what was left open. What it sent is
-written down when it has ended: acknowledged is what was committed.
+replaced by another of the same transactional id, which ends what was left open. So is a producer
+that is silent for `STALL_S`: with any broker, Kafka's too, librdkafka may forget an
+AddOffsetsToTxn that a lost connection took, and wait for ever. What a transaction did is written
+down when it has ended: acknowledged is what was committed.
 """
 
 import random
@@ -22,6 +24,8 @@ from tests.faults.load import PADDING, patiently, record_poll, value_of
 from tests.interop.confluent import PATIENCE
 
 from headrace.testing.history import (
+    Commit,
+    CommittedOffset,
     History,
     Outcome,
     Poll,
@@ -32,6 +36,9 @@ from headrace.testing.history import (
 )
 
 STEP_TIMEOUT_S = 60.0
+STALL_S = 15.0
+OFFSETS = 0.3
+"""The share of transactions that commit an offset too, where they may."""
 COMMITS = 0.7
 """The share of transactions that are to be committed."""
 SENDS_MAX = 6
@@ -48,6 +55,8 @@ class Open:
 
     name: str
     sends: dict[str, Send] = field(default_factory=dict)
+    offset: int | None = None
+    """Of its id's group, if it commits one."""
     is_commit: bool | None = None
     """What its end was asked to be, once it was asked."""
 
@@ -64,13 +73,17 @@ class TransactionLoad:
         *,
         transactional_id: str,
         seed: int,
+        with_offsets: bool = False,
     ) -> None:
         self._servers, self._topic, self._partitions = servers, topic, partitions
         self._history, self._id = history, transactional_id
-        self._chance = random.Random(seed)
+        self._chance, self._with_offsets = random.Random(seed), with_offsets
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=transactional_id, daemon=True)
+        self._thread = threading.Thread(target=self._supervise, name=self._id, daemon=True)
         self._count = self._sequence = self._incarnation = 0
+        self._lock = threading.Lock()
+        self._open: Open | None = None
+        self._heard_s = 0.0
         self._reader = self._new_reader()
         self.ends: Counter[str] = Counter()
         """Transactions by how they ended: committed, aborted, unknown."""
@@ -82,47 +95,86 @@ class TransactionLoad:
         self._thread.start()
 
     def stop(self) -> None:
-        """No new transactions; wait for the last, and end what was left open."""
+        """No new transactions; wait for the last, end what was left open, read the offset back."""
         self._stop.set()
         self._thread.join(4 * STEP_TIMEOUT_S)
         assert not self._thread.is_alive(), f"{self._id} hangs"
         self._new_producer()
+        (read,) = patiently(lambda: self._reader.committed([Part(self._topic, 0)], STEP_TIMEOUT_S))
+        offset = read.offset if read.offset >= 0 else None
+        where = TopicPartition(self._topic, 0)
+        self._history.add(CommittedOffset(self._group, where, offset))
         self._reader.close()
 
-    def _run(self) -> None:
+    def _supervise(self) -> None:
+        while not self._stop.is_set():
+            self._incarnation += 1
+            self._heard_s = time.monotonic()
+            worker = threading.Thread(target=self._run, args=(self._incarnation,), daemon=True)
+            worker.start()
+            while worker.is_alive() and time.monotonic() - self._heard_s < STALL_S:
+                worker.join(0.05)
+            if worker.is_alive():
+                self.errors.append("it stalled")
+                with self._lock:
+                    self._incarnation += 1  # whatever the old one still does is not counted
+                    self._settle(Outcome.INFO)
+
+    def _run(self, incarnation: int) -> None:
+        """Transactions of one producer, until one of them fails."""
         producer = self._new_producer()
         while not self._stop.is_set():
+            self._heard_s = time.monotonic()
             self._count += 1
-            transaction = Open(f"{self._id}.{self._count}")
+            transaction = self._open = Open(f"{self._id}.{self._count}")
+            outcome = Outcome.OK
             try:
-                outcome = self._transact(producer, transaction)
-                self._settle(transaction, outcome)
+                self._transact(producer, transaction)
             except (Unknown, KafkaException) as error:
-                self.errors.append(str(error))
-                self._settle(transaction, Outcome.INFO)
-                producer = self._new_producer()
+                # Librdkafka's name for it; its sentences tell how long it waited, too.
+                cause = error.args[0]
+                self.errors.append(cause.name() if isinstance(cause, KafkaError) else str(cause))
+                outcome = Outcome.INFO
+            with self._lock:
+                if incarnation != self._incarnation:
+                    return
+                self._settle(outcome)
+            if outcome is Outcome.INFO:
+                return
 
     # One transaction
 
-    def _transact(self, producer: Producer, transaction: Open) -> Outcome:
+    def _transact(self, producer: Producer, transaction: Open) -> None:
+        """Returns when its end is certain."""
         producer.begin_transaction()
         for number in range(self._chance.randint(1, SENDS_MAX)):
             self._send(producer, transaction, f"{transaction.name}.{number}")
             producer.poll(0)
         self._read(transaction)
-        transaction.is_commit = self._chance.random() < COMMITS
-        if not transaction.is_commit:
-            # Written, for somebody to read it who must not.
-            producer.flush(STEP_TIMEOUT_S)
-        end = producer.commit_transaction if transaction.is_commit else producer.abort_transaction
         try:
-            _insist(end)
+            if self._with_offsets and self._chance.random() < OFFSETS:
+                self._commit_offset(producer, transaction)
+            self._end(producer, transaction)
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
             transaction.is_commit = False
             _insist(producer.abort_transaction)
-        return Outcome.OK
+
+    def _commit_offset(self, producer: Producer, transaction: Open) -> None:
+        transaction.offset = self._count
+        offsets = [Part(self._topic, 0, transaction.offset)]
+        group = self._reader.consumer_group_metadata()
+        _insist(lambda timeout: producer.send_offsets_to_transaction(offsets, group, timeout))
+
+    def _end(self, producer: Producer, transaction: Open) -> None:
+        transaction.is_commit = self._chance.random() < COMMITS
+        if not transaction.is_commit:
+            # Written, for somebody to read it who must not.
+            producer.flush(STEP_TIMEOUT_S)
+        _insist(
+            producer.commit_transaction if transaction.is_commit else producer.abort_transaction
+        )
 
     def _send(self, producer: Producer, transaction: Open, value: str) -> None:
         where = TopicPartition(self._topic, self._chance.randrange(self._partitions))
@@ -150,7 +202,10 @@ class TransactionLoad:
                     Poll(self._reader_name, where, offset, value, transaction=transaction.name)
                 )
 
-    def _settle(self, transaction: Open, outcome: Outcome) -> None:
+    def _settle(self, outcome: Outcome) -> None:
+        transaction, self._open = self._open, None
+        if transaction is None:
+            return
         is_certain = outcome is Outcome.OK
         is_committed = is_certain and transaction.is_commit is True
         told = Outcome.OK if is_committed else Outcome.INFO
@@ -158,6 +213,12 @@ class TransactionLoad:
             # What did not stay has no place that anybody may ask for.
             offset = send.offset if is_committed else None
             self._history.add(replace(send, outcome=told, offset=offset))
+        if transaction.offset is not None and (is_committed or not is_certain):
+            where = TopicPartition(self._topic, 0)
+            commit = Commit(
+                self._group, where, transaction.offset, told, transaction=transaction.name
+            )
+            self._history.add(commit)
         if transaction.is_commit is not None:
             self._history.add(TransactionEnd(transaction.name, transaction.is_commit, outcome))
         how = "committed" if is_committed else "aborted" if is_certain else "unknown"
@@ -169,8 +230,11 @@ class TransactionLoad:
     def _reader_name(self) -> str:
         return f"reader of {self._id}"
 
+    @property
+    def _group(self) -> str:
+        return f"group of {self._id}"
+
     def _new_producer(self) -> Producer:
-        self._incarnation += 1
         producer = Producer(
             {
                 "bootstrap.servers": self._servers,
@@ -190,7 +254,7 @@ class TransactionLoad:
         reader = Consumer(
             {
                 "bootstrap.servers": self._servers,
-                "group.id": "unused",
+                "group.id": self._group,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
@@ -203,7 +267,7 @@ class TransactionLoad:
         return reader
 
 
-def _insist(act: Callable[[float], None]) -> None:
+def _insist(act: Callable[[float], object]) -> None:
     """Librdkafka's transactional calls may be repeated while their error is retriable."""
     deadline_s = time.monotonic() + STEP_TIMEOUT_S
     while True:

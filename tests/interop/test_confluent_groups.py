@@ -262,9 +262,10 @@ def test_two_owners_are_noticed() -> None:
     assert [each.counter for each in checkers.check(history)] == ["double-owner"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["range", "consumer", pytest.param("cooperative", marks=pytest.mark.long)]
-)
+long_kinds = [pytest.param(kind, marks=pytest.mark.long) for kind in ("cooperative", "consumer")]
+
+
+@pytest.mark.parametrize("kind", ["range", *long_kinds])
 def test_no_partition_has_two_owners_while_members_come_and_go(
     own_target: Target, unique: Unique, kind: str
 ) -> None:

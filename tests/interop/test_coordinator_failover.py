@@ -35,6 +35,8 @@ COMMIT_PATIENCE_S = 30.0
 SETTINGS = {
     "offsets.topic.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
+    "broker.heartbeat.interval.ms": 300,
+    "broker.session.timeout.ms": 1500,
     "group.consumer.heartbeat.interval.ms": 300,
     "group.consumer.min.heartbeat.interval.ms": 100,
 }
