@@ -49,7 +49,7 @@ class Copier:
         for _ in range(count):
             line = self.lines.get(timeout=STEP_TIMEOUT_S)
             if line == "ended":
-                raise AssertionError(f"the copier ended: {self._errors()}")
+                raise AssertionError(f"the copier ended: {self.errors()}")
             if line == "done":
                 return False
         return True
@@ -57,9 +57,9 @@ class Copier:
     def await_end(self) -> None:
         while self.await_commits(1):
             pass
-        assert self._process.wait(STEP_TIMEOUT_S) == 0, self._errors()
+        assert self._process.wait(STEP_TIMEOUT_S) == 0, self.errors()
 
-    def _errors(self) -> str:
+    def errors(self) -> str:
         self._process.kill()
         return self._process.communicate()[1][-3000:]
 
@@ -73,9 +73,9 @@ class Copier:
 
 
 class CommittedReader(threading.Thread):
-    """Reads one partition at read_committed for as long as the test runs."""
+    """Reads every partition at read_committed for as long as the test runs."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int = 1) -> None:
         super().__init__(daemon=True)
         self._consumer = Consumer(
             {
@@ -87,21 +87,34 @@ class CommittedReader(threading.Thread):
                 "reconnect.backoff.max.ms": 200,
             }
         )
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
-        self.values: list[str] = []
+        self._consumer.assign([TopicPartition(topic, each, 0) for each in range(partitions)])
+        self._values: list[list[str]] = [[] for _ in range(partitions)]
         self._is_over = threading.Event()
 
     def run(self) -> None:
         while not self._is_over.is_set():
             for message in self._consumer.consume(500, 0.1):
                 if message.error() is None:
-                    self.values.append((message.value() or b"").decode())
+                    value = (message.value() or b"").decode()
+                    self._values[message.partition() or 0].append(value)
         self._consumer.close()
 
-    def finish(self, count: int) -> list[str]:
-        deadline = time.monotonic() + STEP_TIMEOUT_S
-        while len(self.values) < count and time.monotonic() < deadline:
+    @property
+    def values(self) -> list[str]:
+        """One partition after the other, each in its order."""
+        return [value for each in self._values for value in each]
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._values))
+
+    def await_count(self, count: int, timeout_s: float = STEP_TIMEOUT_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while self.count < count and time.monotonic() < deadline:
             self._is_over.wait(0.05)
+
+    def finish(self, count: int) -> list[str]:
+        self.await_count(count)
         # A moment for what must not come any more.
         self._is_over.wait(0.5)
         self._is_over.set()

@@ -1,6 +1,6 @@
 """librdkafka consumer groups: eager, cooperative-sticky, static members, commits, restarts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import (
@@ -21,7 +21,8 @@ from tests.interop.confluent import (
     produce,
     producer_of,
 )
-from tests.interop.conftest import Target
+from tests.interop.conftest import Target, start_target
+from tests.interop.ownerships import Ownerships
 
 from headrace.testing import checkers
 from headrace.testing.history import (
@@ -222,28 +223,83 @@ def test_commit_by_a_stranger_is_refused(target: Target, unique: Unique) -> None
     member.close()
 
 
-def test_no_partition_has_two_owners_while_members_come_and_go(
-    target: Target, unique: Unique
-) -> None:
-    topic, group = unique("churn"), unique("group")
-    create_topic(target.bootstrap_servers, topic, partitions=8)
+MEMBERS = {
+    "range": {"partition_assignment_strategy": "range", "heartbeat_interval_ms": 200},
+    "cooperative": {
+        "partition_assignment_strategy": "cooperative-sticky",
+        "heartbeat_interval_ms": 200,
+    },
+    "consumer": {"group_protocol": "consumer"},
+}
+"""Settings of members by how their group is rebalanced."""
+
+QUICK = {
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+}
+
+STEPS = ["join", "join", "join", "leave", "kill", "join", "leave"]
+
+
+@pytest.fixture(scope="module")
+def own_target(target_name: str) -> Iterator[Target]:
+    """A broker that may be killed, whose groups of the new protocol are quick."""
+    with start_target(target_name, **QUICK) as broker:
+        yield broker
+
+
+def test_two_owners_are_noticed() -> None:
     history = History()
+    owners = Ownerships("group", history, {"a": set(), "b": set()})
+    parts = [TopicPartition("topic", partition) for partition in range(3)]
+    owners.assign("a", 4, {parts[0], parts[1]})
+    owners.assign("b", 4, {parts[2]})
+    assert (owners.doubled, checkers.check(history)) == ([], [])
+    owners.assign("b", 5, {parts[1]})
+    assert len(owners.doubled) == 1
+    assert checkers.check(history) == [], "another generation"
+    owners.assign("a", 5, set())
+    assert [each.counter for each in checkers.check(history)] == ["double-owner"]
+
+
+long_kinds = [pytest.param(kind, marks=pytest.mark.long) for kind in ("cooperative", "consumer")]
+
+
+@pytest.mark.parametrize("kind", ["range", *long_kinds])
+def test_no_partition_has_two_owners_while_members_come_and_go(
+    own_target: Target, unique: Unique, kind: str
+) -> None:
+    """Of all that members were told, in the order in which they were told it: at no time and in no
+    generation are there two owners, not even when the broker dies by kill -9 in between."""
+    topic, group = unique(f"churn-{kind}"), unique(f"group-{kind}")
+    create_topic(own_target.bootstrap_servers, topic, partitions=8)
+    history = History()
+    owners = Ownerships(group, history)
     consumers: list[Consumer] = []
-    for generation, step in enumerate(["join", "join", "join", "leave", "join", "leave"]):
-        if step == "join":
-            consumer = consumer_of(target.bootstrap_servers, group, heartbeat_interval_ms=200)
-            consumer.subscribe([topic])
-            consumers.append(consumer)
-        else:
-            consumers.pop(0).close()
-        poll_until(consumers, is_shared(consumers, 8))
+    joined = 0
+    try:
+        for step in STEPS:
+            if step == "join":
+                joined += 1
+                consumers.append(consumer_of(own_target.bootstrap_servers, group, **MEMBERS[kind]))
+                owners.subscribe(consumers[-1], f"member-{joined}", topic)
+            elif step == "leave":
+                consumers.pop(0).close()
+            else:
+                own_target.kill()
+                own_target.start()
+            poll_until(consumers, is_shared(consumers, 8), 60)
+            held = sorted(part.partition for each in owners.held.values() for part in each)
+            assert held == list(range(8)), "the callbacks told of all that is owned"
+    finally:
         for consumer in consumers:
-            parts = tuple(TopicPartition(topic, p) for p in sorted(owned(consumer)))
-            history.add(Ownership(group, generation, consumer.memberid() or "", parts))
-    for consumer in consumers:
-        consumer.close()
+            consumer.close()
+    assert owners.doubled == []
     assert checkers.check(history) == []
-    assert len({event.member for event in history.events(Ownership)}) == 4
+    # Everybody who came or went made a generation that somebody was told of; a kill need not.
+    assert len(owners.generations) >= len(STEPS) - 1
+    assert min(owners.generations) > 0
+    assert {event.member for event in history.events(Ownership)} == set(owners.held)
 
 
 def test_new_partitions_reach_the_group(target: Target, unique: Unique) -> None:

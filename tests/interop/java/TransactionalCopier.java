@@ -19,15 +19,16 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * Copies a topic to another, exactly once: bootstrap, input, output, group, transactional id,
- * records per transaction, pause between transactions in ms. Made to be killed at any moment; every other transaction or so is
- * aborted on purpose and done again. Tells the input offset after each commit, until it has seen
- * no record for two seconds.
+ * records per transaction, pause between transactions in ms, and after how many seconds without a
+ * record it ends (two unless told). Made to be killed at any moment; every other transaction or so
+ * is aborted on purpose and done again. Tells the input offset after each commit.
  */
 public final class TransactionalCopier {
     public static void main(String[] arguments) throws InterruptedException {
         String bootstrap = arguments[0];
         String output = arguments[2];
         int perTransaction = Integer.parseInt(arguments[5]);
+        long quietMs = arguments.length > 7 ? 1000 * Long.parseLong(arguments[7]) : 2000;
         Properties written = new Properties();
         written.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         written.put(ProducerConfig.TRANSACTIONAL_ID_CONFIG, arguments[4]);
@@ -50,7 +51,7 @@ public final class TransactionalCopier {
             long quietSince = System.currentTimeMillis();
             boolean hasRead = false;
             int round = 0;
-            while (!hasRead || System.currentTimeMillis() - quietSince < 2000) {
+            while (!hasRead || System.currentTimeMillis() - quietSince < quietMs) {
                 ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
                 if (records.isEmpty()) {
                     continue;

@@ -224,7 +224,8 @@ class _Answers:
         seen: set[str | bytes] = set()
         for topic in requested:
             topic_id = bytes(topic.topic_id)
-            key = topic.name if topic.name is not None else topic_id
+            # An id goes first: Java's members ask for the ids they were assigned under the name "".
+            key = topic.name if topic_id == NO_TOPIC_ID and topic.name is not None else topic_id
             if key in seen:
                 continue
             seen.add(key)

@@ -142,6 +142,17 @@ def test_topics_by_id(version: int) -> None:
     ]
 
 
+def test_ids_with_an_empty_name_are_each_answered_once() -> None:
+    """As Java's members ask for what they were assigned when a pattern is their subscription."""
+    broker = AdminBroker()
+    broker.create("t", 2)
+    broker.create("u", 3)
+    ids = [broker.image.topics_by_name[name].topic_id for name in ("t", "u", "t")]
+    asked = [MetadataRequestTopic(topic_id=topic_id, name="") for topic_id in ids]
+    response = broker.call(MetadataRequest(topics=asked), 13)
+    assert outcomes(response) == [("t", 0, 2), ("u", 0, 3)]
+
+
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_before_their_time(version: int) -> None:
     response = AdminBroker().call(request_by_id(b"u" * 16), version)
