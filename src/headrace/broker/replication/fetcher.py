@@ -12,7 +12,7 @@ sent; after an answer that is lost or out of order the session begins anew.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.events import EventLog
@@ -36,6 +36,9 @@ from headrace.wire.kafka.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
 
 Key = tuple[bytes, int]
 _EARLIEST, _LATEST = -2, -1
@@ -90,6 +93,8 @@ class Fetcher:
         self._is_closed = False
         self._wake: Timer | None = None
         self.bytes_fetched = 0
+        self.fetch_count = 0
+        """Answers of the leader that were no failure."""
         self.failure_count = 0
 
     # -- partitions ----------------------------------------------------------------------------
@@ -103,6 +108,11 @@ class Fetcher:
 
     def remove(self, key: Key) -> None:
         self._followed.pop(key, None)
+
+    def lags(self) -> "list[tuple[int, Partition]]":
+        """Those that lack records which are committed, as far as the leader told."""
+        lags = ((each.lag_records, each.partition) for each in self._followed.values())
+        return [lag for lag in lags if lag[0]]
 
     def close(self) -> None:
         self._is_closed = True
@@ -200,6 +210,7 @@ class Fetcher:
                 self._on_failure()
                 return
         else:
+            self.fetch_count += 1
             self._session_id = response.session_id
             self._session_epoch = self._session_epoch % _SESSION_EPOCH_MAX + 1
             if not response.session_id:

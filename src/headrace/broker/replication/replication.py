@@ -80,8 +80,10 @@ class Replication:
         self._is_closed = False
         self._closed_bytes = 0
         self._closed_failures = 0
+        self._closed_fetches = 0
         """Of fetchers that are gone."""
         self.isr_shrinks = 0
+        """Changes of ISRs led here that the controller decided, not those that were proposed."""
         self.isr_expands = 0
         window = (
             me,
@@ -165,6 +167,7 @@ class Replication:
                 int(self._config["replica.lag.time.max.ms"]),
                 self._clock.monotonic_ms(),
                 self._may_join,
+                self._on_isr_changed,
             ),
         )
         self._on_role(partition, True)
@@ -198,6 +201,7 @@ class Replication:
             del self._fetchers[leader]
             self._closed_bytes += fetcher.bytes_fetched
             self._closed_failures += fetcher.failure_count
+            self._closed_fetches += fetcher.fetch_count
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
@@ -251,7 +255,6 @@ class Replication:
         if replica not in in_sync.isr:
             proposal = in_sync.maybe_expand(replica, partition.high_watermark)
             if proposal is not None:
-                self.isr_expands += 1
                 self._propose(partition, proposal)
 
     def trimmed(self, partition: "Partition", offset: int, timeout_ms: int) -> "Promise[int]":
@@ -310,12 +313,15 @@ class Replication:
             return
         proposal = in_sync.maybe_shrink(partition.log.log_end_offset, now_ms)
         if proposal is not None:
-            self.isr_shrinks += 1
             self._propose(partition, proposal)
 
     def _propose(self, partition: "Partition", proposal: Proposal) -> None:
         key = (partition.topic_id, partition.index)
         self._proposals.propose(key, partition, proposal)
+
+    def _on_isr_changed(self, left: int, joined: int) -> None:
+        self.isr_shrinks += left > 0
+        self.isr_expands += joined > 0
 
     # -- what can be seen ----------------------------------------------------------------------
 
@@ -348,6 +354,16 @@ class Replication:
     @property
     def fetch_failures(self) -> int:
         return self._closed_failures + sum(one.failure_count for one in self._fetchers.values())
+
+    @property
+    def fetch_count(self) -> int:
+        return self._closed_fetches + sum(one.fetch_count for one in self._fetchers.values())
+
+    def lags(self) -> "list[tuple[int, Partition]]":
+        """The followed partitions that lack committed records, and how many; the most first."""
+        lags = [lag for fetcher in self._fetchers.values() for lag in fetcher.lags()]
+        lags.sort(key=lambda lag: (-lag[0], lag[1].topic, lag[1].index))
+        return lags
 
     def close(self) -> None:
         self._is_closed = True
