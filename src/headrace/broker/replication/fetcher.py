@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 Key = tuple[bytes, int]
 _EARLIEST, _LATEST = -2, -1
 _SESSION_EPOCH_MAX = 2**31 - 1
+_BACKOFF_MS_MIN = 20
+"""Of the first pause; each further one in a row is twice as long, up to the configured one. Just
+after an election the leader is behind with the metadata for some milliseconds, and writers wait."""
+_PAUSES_MAX = 20
 _LOST_SESSION = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -256,9 +260,11 @@ class Fetcher:
                 self._throttle.record(len(data.records), self._clock.monotonic_ms())
         match following.on_answer(data, at):
             case Next.FETCH:
-                pass
+                following.pauses = 0
             case Next.BACK_OFF:
-                following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
+                pause_ms = min(_BACKOFF_MS_MIN << following.pauses, self._settings.backoff_ms)
+                following.retry_at_ms = self._clock.monotonic_ms() + pause_ms
+                following.pauses = min(following.pauses + 1, _PAUSES_MAX)
             case Next.FIND_OFFSETS:
                 following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
                 self._find_offsets(following)

@@ -50,6 +50,7 @@ class Following:
         "leader_epoch",
         "leader_high_watermark",
         "partition",
+        "pauses",
         "retry_at_ms",
     )
 
@@ -57,6 +58,8 @@ class Following:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.retry_at_ms = 0
+        self.pauses = 0
+        """Back-offs in a row."""
         self.is_in_sync = False
         """Whether the last answer left nothing that is committed to be fetched."""
         self.leader_high_watermark = 0

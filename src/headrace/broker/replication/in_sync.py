@@ -124,6 +124,12 @@ class InSync:
         return frozenset(self.isr).union(self._proposed or ())
 
     @property
+    def is_all_heard(self) -> bool:
+        """Whether every other member of the ISR has fetched since we lead."""
+        known = (self.followers.get(each) for each in self.isr)
+        return all(each is None or each.log_end_offset != UNKNOWN_OFFSET for each in known)
+
+    @property
     def is_proposing(self) -> bool:
         return self._proposed is not None
 

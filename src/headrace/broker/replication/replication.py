@@ -75,6 +75,8 @@ class Replication:
         """Those with other replicas."""
         self._beginning: dict[Key, PartitionImage] = {}
         """Those that we shall lead, as last described."""
+        self._unheard: dict[Key, Partition] = {}
+        """Led, and not yet fetched from by all that are in sync."""
         self._trims: list[_Trim] = []
         self._lag_looked_ms = 0
         self._is_closed = False
@@ -171,6 +173,23 @@ class Replication:
             ),
         )
         self._on_role(partition, True)
+        if not self._unheard:
+            self._timers.call_soon(self._call_followers)
+        self._unheard[key] = partition
+
+    def _call_followers(self) -> None:
+        """A follower whose fetch waits here asks for what we led before. Answered now, it comes
+        back with what we lead since; else writers wait as long as a fetch may."""
+        self._unheard = {
+            key: partition
+            for key, partition in self._unheard.items()
+            if self._led.get(key) is partition
+            and partition.in_sync is not None
+            and not partition.in_sync.is_all_heard
+        }
+        if self._unheard:
+            for partition in self._led.values():
+                partition.answer_followers()
 
     def _follow(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
         self._led.pop(key, None)
@@ -295,12 +314,15 @@ class Replication:
         return broker_epoch == broker.broker_epoch
 
     def tick(self) -> None:
-        """Every `COMMIT_LOOK_MS`: time-outs of producers; now and then, who lags."""
+        """Every `COMMIT_LOOK_MS`: time-outs of producers, followers that have not come yet; now
+        and then, who lags."""
         now_ms = self._clock.monotonic_ms()
         led = list(self._led.values())
         for partition in led:
             partition.on_time(now_ms)
         self._expire_trims(now_ms)
+        if self._unheard:
+            self._call_followers()
         if now_ms - self._lag_looked_ms < int(self._config["replica.lag.time.max.ms"]) // 2:
             return
         self._lag_looked_ms = now_ms

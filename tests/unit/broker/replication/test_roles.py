@@ -76,3 +76,65 @@ def test_a_partition_that_its_fetcher_gave_up_follows_the_next_leader() -> None:
     assert roles.fetchers == []
     roles.on_described(given_up, led_by(3, 2, 0))
     assert [each.leader_id for each in roles.fetchers] == [3]
+
+
+class WaitingFetch:
+    """A follower's fetch that waits, as often as it is answered."""
+
+    def __init__(self, waits_on: Partition) -> None:
+        self._waits_on = waits_on
+        self.answer_count = 0
+        waits_on.wait(self, follower=True)
+
+    def on_appended(self, byte_count: int) -> None:
+        assert byte_count > 0
+        self.answer_count += 1
+
+    def on_gone(self) -> None:
+        self.answer_count += 1
+
+
+def test_followers_that_wait_are_answered_until_they_come_for_what_is_led_since() -> None:
+    """Their fetch knows nothing of it: it would wait, and writers with it, for half a second."""
+    roles, before, since = replication(), partition(0), partition(1)
+    timers = roles._timers
+    assert isinstance(timers, SimulatedTimers)
+    roles.on_described(before, led_by(1, 1, 0))
+    fetched(roles, before, 2)
+    fetched(roles, before, 3)
+    timers.advance(0)
+    roles.tick()
+    fetch = WaitingFetch(before)
+    roles.tick()
+    assert fetch.answer_count == 0, "everybody came already"
+
+    roles.on_described(since, led_by(1, 1, 1))
+    timers.advance(0)
+    assert fetch.answer_count == 1
+    fetched(roles, since, 2)
+    roles.tick()
+    assert fetch.answer_count == 2, "one of the two has not come yet"
+    fetched(roles, since, 3)
+    roles.tick()
+    roles.tick()
+    assert fetch.answer_count == 2
+
+
+def fetched(roles: Replication, led: Partition, follower: int) -> None:
+    roles.on_fetched(led, follower, 20, led.log.log_end_offset, 0, 1)
+
+
+def test_nobody_is_called_for_a_partition_that_is_led_no_more() -> None:
+    roles, before, since = replication(), partition(0), partition(1)
+    timers = roles._timers
+    assert isinstance(timers, SimulatedTimers)
+    roles.on_described(before, led_by(1, 1, 0))
+    fetched(roles, before, 2)
+    fetched(roles, before, 3)
+    timers.advance(0)
+    fetch = WaitingFetch(before)
+    roles.on_described(since, led_by(1, 1, 1))
+    roles.on_described(since, led_by(2, 2, 1))
+    timers.advance(0)
+    roles.tick()
+    assert fetch.answer_count == 0
