@@ -1,6 +1,7 @@
 """A follower behind a leader: fetches, cuts and appends over real logs, without sockets."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -411,7 +412,7 @@ def test_pauses_begin_short_and_grow_to_the_configured_one() -> None:
         if leader.serve():
             asked_ms.append(stage.clock.monotonic_ms())
         stage.timers.advance(1)
-    pauses_ms = [after - before for before, after in zip(asked_ms, asked_ms[1:], strict=False)]
+    pauses_ms = [after - before for before, after in pairwise(asked_ms)]
     assert pauses_ms[:3] == [20, 40, 80]
     assert set(pauses_ms[3:]) == {100}
     is_behind = False
