@@ -1,4 +1,5 @@
-"""Leaders killed, stopped and put to sleep under a load of acks=all, three replicas, two in sync at least.
+"""Leaders killed, stopped and put to sleep under a load of acks=all; three replicas, two in sync at
+least.
 
 An idempotent librdkafka producer writes to every partition while the leader of one is broken,
 round after round; a consumer reads along, another reads everything afterwards, and the files of
