@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+from tests.unit.cluster.images import image_of
+
 from headrace.base.broker_config import BrokerConfig
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
@@ -15,8 +18,10 @@ from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
 from headrace.quorum.peers import OnAnswer
 from headrace.testing.clock import SimulatedClock, SimulatedTimers
+from headrace.testing.cluster_simulation.bugs import BUGS
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.kafka.message import Message
+from headrace.wire.kafka.records import build_batch
 
 TOPIC_ID = bytes(range(16))
 
@@ -31,13 +36,13 @@ class Silent:
         raise AssertionError("nothing is proposed here")
 
 
-def replication() -> Replication:
+def replication(image: ClusterImage | None = None) -> Replication:
     clock = SimulatedClock()
     return Replication(
         me=1,
         broker_epoch=lambda: 10,
         config=BrokerConfig.of({"log.dirs": "/data"}),
-        image=ClusterImage,
+        image=lambda: image or ClusterImage(),
         controller=Silent(),
         peers=Silent(),
         clock=clock,
@@ -138,3 +143,28 @@ def test_nobody_is_called_for_a_partition_that_is_led_no_more() -> None:
     timers.advance(0)
     roles.tick()
     assert fetch.answer_count == 0
+
+
+def test_6_1_no_5_a_follower_below_the_epochs_start_stays_out() -> None:
+    """KAFKA-7128: what a new leader knows to be committed lags behind what was acknowledged, and a
+    follower that has no more than that lacks the rest."""
+    roles, led = replication(image_of({})), partition(0)
+    for _ in range(3):
+        led.log.append(build_batch([(None, b"value", (), 0)]), 0, 0)
+    led.high_watermark = 1
+    roles.on_described(led, PartitionImage(0, 1, 1, (1, 2, 3), (1, 2)))
+    in_sync = led.in_sync
+    assert in_sync is not None
+    assert (led.high_watermark, in_sync.epoch_start_offset) == (1, 3)
+    for offset in (1, 2):
+        roles.on_fetched(led, 3, 103, offset, 0, 1)
+        assert in_sync.maximal_isr == {1, 2}, f"it has no more than {offset} of 3"
+    assert led.high_watermark == 1
+    roles.on_fetched(led, 3, 103, 3, 0, 1)
+    assert in_sync.maximal_isr == {1, 2, 3}
+
+
+def test_6_1_no_5_fails_where_the_high_watermark_is_enough_to_join() -> None:
+    (bug,) = [each for each in BUGS if each.name == "isr join below the epoch start"]
+    with bug.switched_on(), pytest.raises(AssertionError, match="no more than 1 of 3"):
+        test_6_1_no_5_a_follower_below_the_epochs_start_stays_out()
