@@ -175,7 +175,7 @@ BUGS = [
     Bug("stale broker epoch accepted", _stale_broker_epoch, _LOST | {"L16"}, 10),
 ]
 
-FIRST_SEED = {"isr join below the epoch start": 115}
+FIRST_SEED = {"isr join below the epoch start": 165}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
 
 EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)
