@@ -20,7 +20,6 @@ from headrace.wire.kafka.messages.metadata_records import (
     UnregisterBrokerRecord,
 )
 
-
 NO_ELECTION = Elections()
 
 
