@@ -7,7 +7,8 @@ Must not know: what runs in a namespace. Needs root, `ip`, `nft` and `tc`; witho
                                           ├── node 2: 10.203.N.2
                                           └── …
 
-A rule counts what it drops: a fault that struck no packet did not happen.
+A rule counts what it drops, a thin line what it holds back: a fault that struck no packet did not
+happen.
 
 Invariants: what was made is removed with the block; a healed node has no rule left.
 """
@@ -141,7 +142,8 @@ class Network:
 
     def narrow(self, node: int, kbit: int) -> None:
         """A thin line: what the node says leaves at so many kilobits a second."""
-        self._hurt(node, "counter accept", None)
+        self.heal(node)
+        self.hurt.add(node)
         words = ["tc", "qdisc", "add", "dev", "eth0", "root", "tbf"]
         words += ["rate", f"{kbit}kbit", "burst", "16kb", "latency", "2s"]
         self._inside(node, *words)
@@ -155,6 +157,11 @@ class Network:
             for expression in item.get("rule", {}).get("expr", [])
             if "counter" in expression
         )
+
+    def held_back(self, node: int) -> int:
+        """Times that a packet of this node had to wait for the thin line."""
+        told = json.loads(self._inside(node, "tc", "-s", "-j", "qdisc", "show", "dev", "eth0"))
+        return sum(each["overlimits"] for each in told if each["kind"] == "tbf")
 
     def heal(self, node: int) -> None:
         self.hurt.discard(node)

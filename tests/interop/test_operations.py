@@ -15,6 +15,9 @@ from tests.interop.java_tools import JavaTools
 from tests.interop.nodes import until
 
 from headrace.cli.main import run
+from headrace.client import cluster_changes
+from headrace.client.cluster import Cluster
+from headrace.client.replica_plan import Move
 from headrace.testing.local_cluster import LocalCluster
 
 Unique = Callable[[str], str]
@@ -243,6 +246,17 @@ def test_a_plan_is_shown_applied_and_then_there_is_nothing_left_to_do(
         assert told["replicas"] == wanted["after"]["replicas"]
     assert cli.json("cluster", "rebalance")["moves"] == []
     assert not [each for each in _configs_of(cli, topic) if "throttled" in each["config"]]
+
+    # As if a run had been stopped whose moves have ended since.
+    with Cluster(cluster.bootstrap_servers) as client:
+        moved = Move(topic, 0, (1, 2), (1, 3), 1)
+        cluster_changes.throttle(client, [moved], (1, 2, 3), RATE_BYTES)
+    assert [each for each in _configs_of(cli, topic) if "throttled" in each["config"]]
+    until(lambda: metric(cluster, "broker-1", *RATE, side="leader") == RATE_BYTES, WAIT_S)
+    assert "an earlier run had left is lifted" in cli("cluster", "rebalance", "--apply")
+    assert not [each for each in _configs_of(cli, topic) if "throttled" in each["config"]]
+    until(lambda: metric(cluster, "broker-1", *RATE, side="leader") == -1, WAIT_S)
+    assert "lifted" not in cli("cluster", "rebalance", "--apply")
 
 
 def test_what_can_not_be_done_is_said(cli: Cli) -> None:

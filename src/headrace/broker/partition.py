@@ -278,10 +278,9 @@ class Partition:
     def _on_committed(self) -> None:
         """The high watermark moved: who waited for it goes."""
         if self._commits:
-            error = ErrorCode.NONE
-            if self.required_acks_refusal():
-                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            self._commits.on_reached(self.high_watermark, self.refusal or error)
+            # Below its minimum the ISR commits nothing, so nobody is told of too few replicas
+            # after the write: who waits then is told when they are back, or when time is up.
+            self._commits.on_reached(self.high_watermark, self.refusal)
         byte_count, self._uncommitted_bytes = self._uncommitted_bytes, 0
         if byte_count:
             for waiter in list(self._waiters):
@@ -441,6 +440,10 @@ class Partition:
 
     def on_log_start_moved(self) -> None:
         """Followers hear of it with their next answer: those that wait get it now."""
+        self.answer_followers()
+
+    def answer_followers(self) -> None:
+        """Those that wait are answered, with nothing if need be, and ask again."""
         for waiter in list(self._followers_waiting):
             waiter.on_appended(ANY_BYTES)
 

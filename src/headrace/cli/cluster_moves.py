@@ -302,6 +302,17 @@ class _Screen:
             self._said_s = time.monotonic()
             say(f"{done_bytes} of {self._total} bytes, {partitions_left} partitions to go")
 
+    def on_throttle_left(self) -> None:
+        self.close()
+        say(
+            "moves that were begun go on, throttled: run this again to wait for them and lift the "
+            "throttle, or `headrace cluster rebalance --cancel` ends both"
+        )
+
+    def on_throttle_found(self) -> None:
+        self.close()
+        say("a throttle that an earlier run had left is lifted")
+
     def close(self) -> None:
         if self._context is not None:
             self._context.__exit__(None, None, None)

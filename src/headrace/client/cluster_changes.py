@@ -6,10 +6,15 @@ Throttles are set as Kafka's own tool sets them, so that either tool clears what
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headrace.client.admin import BROKER_RESOURCE, alter_configs, alter_topic_configs
+from headrace.client.admin import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    alter_configs,
+    alter_topic_configs,
+)
 from headrace.client.cluster import Cluster
 from headrace.client.cluster_state import ClusterState, describe_brokers
-from headrace.client.errors import ClientError, ServerError, raise_for
+from headrace.client.errors import ClientError, ServerError, Unreachable, raise_for
 from headrace.client.replica_plan import Key, Move
 from headrace.client.retry import attempts
 from headrace.wire.kafka.errors import ErrorCode
@@ -18,6 +23,11 @@ from headrace.wire.kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
+)
+from headrace.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
 )
 from headrace.wire.kafka.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -36,6 +46,8 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 CORDONED = "cordoned.log.dirs"
 PREFERRED, UNCLEAN = 0, 1
 CORDON_WAIT_MS = 10_000
+_DYNAMIC_BROKER_CONFIG = 2
+"""Where a value comes from, in an answer: set for this one broker while it runs."""
 
 
 # Replicas.
@@ -102,6 +114,48 @@ def unthrottle(cluster: Cluster, topics: Iterable[str], brokers: Iterable[int]) 
                 raise
     for broker_id in brokers:
         alter_configs(cluster, BROKER_RESOURCE, str(broker_id), {}, (LEADER_RATE, FOLLOWER_RATE))
+
+
+def throttled_brokers(cluster: Cluster, brokers: Iterable[int]) -> list[int]:
+    """Those that have a rate of their own; each is asked itself, and skipped if it is down."""
+    found = []
+    for broker_id in brokers:
+        resource = DescribeConfigsResource(
+            resource_type=BROKER_RESOURCE,
+            resource_name=str(broker_id),
+            configuration_keys=[LEADER_RATE, FOLLOWER_RATE],
+        )
+        try:
+            connection = cluster.connection_to_node(broker_id)
+            told = connection.call(
+                DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse
+            )
+        except Unreachable:
+            continue
+        sources = [config.config_source for each in told.results for config in each.configs]
+        if _DYNAMIC_BROKER_CONFIG in sources:
+            found.append(broker_id)
+    return found
+
+
+def throttled_topics(cluster: Cluster, topics: Iterable[str]) -> set[str]:
+    """Those with single replicas throttled, as for a move. `*` is a rule of somebody's."""
+    resources = [
+        DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE,
+            resource_name=topic,
+            configuration_keys=[LEADER_REPLICAS, FOLLOWER_REPLICAS],
+        )
+        for topic in sorted(topics)
+    ]
+    if not resources:
+        return set()
+    told = cluster.call(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
+    return {
+        each.resource_name
+        for each in told.results
+        if any(":" in (config.value or "") for config in each.configs)
+    }
 
 
 # Cordons.

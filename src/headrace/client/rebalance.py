@@ -4,7 +4,10 @@ Owns: the order of moves, the wait for them, throttles for as long as they take,
 leaders that the plan wants. Must not know: how plans are made (`replica_plan`), the screen.
 
 Nothing is remembered outside the cluster: whoever stops this and runs it again finds what is under
-way, waits for it, and plans the rest. Moves that were begun go on without us.
+way, waits for it, and plans the rest. Moves that were begun go on without us, and so does their
+throttle: without it they would take all that the disks have. The next run, or `cancel`, lifts it.
+
+Invariants: when this ends and nothing moves, no throttle of a move is left, whoever set it.
 """
 
 import time
@@ -13,7 +16,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.client.cluster import Cluster
-from headrace.client.cluster_changes import elect_leaders, reassign, throttle, unthrottle
+from headrace.client.cluster_changes import (
+    elect_leaders,
+    reassign,
+    throttle,
+    throttled_brokers,
+    throttled_topics,
+    unthrottle,
+)
 from headrace.client.cluster_state import (
     ClusterState,
     describe_brokers,
@@ -36,6 +46,14 @@ class Watcher(Protocol):
     def on_begun(self, total_bytes: int, partitions: int) -> None: ...
 
     def on_progress(self, done_bytes: int, partitions_left: int) -> None: ...
+
+    def on_throttle_left(self) -> None:
+        """It ends early, and moves that were begun go on, throttled."""
+        ...
+
+    def on_throttle_found(self) -> None:
+        """An earlier run had left one; it is lifted."""
+        ...
 
 
 class Moves:
@@ -96,15 +114,30 @@ class Rebalance:
 
     def run(self, planner: Planner, rounds: int = 1) -> Done:
         """Wait for what is under way, then plan and move; again for as many rounds as need be."""
-        self._finish_begun()
-        for _ in range(rounds):
-            made = planner(describe_state(self._cluster))
-            if not made.moves:
-                break
-            self._carry_out(made)
-        if self._throttled:
-            unthrottle(self._cluster, self._throttled, self._broker_ids())
+        try:
+            self._finish_begun()
+            for _ in range(rounds):
+                made = planner(describe_state(self._cluster))
+                if not made.moves:
+                    break
+                self._carry_out(made)
+        except BaseException:  # Ctrl-C, too
+            if self._throttled:
+                self._lift_if_nothing_moves()
+            raise
+        was_ours = bool(self._throttled)
+        if lift_throttles(self._cluster, self._throttled) and not was_ours:
+            self._watcher.on_throttle_found()
         return self.done
+
+    def _lift_if_nothing_moves(self) -> None:
+        try:
+            if not list_reassignments(self._cluster):
+                lift_throttles(self._cluster, self._throttled)
+                return
+        except ClientError:
+            pass  # what ended us is told; that the throttle stays is told below
+        self._watcher.on_throttle_left()
 
     # -- moving ----------------------------------------------------------------------------
 
@@ -192,12 +225,22 @@ class Rebalance:
 
 
 def cancel(cluster: Cluster) -> list[Key]:
-    """End all moves that are under way; their throttles with them."""
-    begun = list_reassignments(cluster)
-    if not begun:
-        return []
-    keys = [(each.topic, each.index) for each in begun]
-    reassign(cluster, dict.fromkeys(keys))
-    brokers = [broker.broker_id for broker in describe_brokers(cluster)]
-    unthrottle(cluster, {topic for topic, _ in keys}, brokers)
+    """End all moves that are under way; their throttles with them, and any that were left."""
+    keys = [(each.topic, each.index) for each in list_reassignments(cluster)]
+    if keys:
+        reassign(cluster, dict.fromkeys(keys))
+    lift_throttles(cluster, {topic for topic, _ in keys})
     return keys
+
+
+def lift_throttles(cluster: Cluster, topics: Iterable[str] = ()) -> bool:
+    """Of these topics, and of all others that have one; False if there was none."""
+    brokers = [broker.broker_id for broker in describe_brokers(cluster)]
+    known = set(topics)
+    if not known and not throttled_brokers(cluster, brokers):
+        return False
+    known |= throttled_topics(cluster, {part.topic for part in describe_state(cluster).partitions})
+    if not known:
+        return False  # rates alone hold nobody back but whom somebody named by a rule
+    unthrottle(cluster, known, brokers)
+    return True

@@ -22,6 +22,16 @@ from headrace.wire.kafka.messages.metadata_records import (
 )
 
 UNCLEAN_ELECTION = "unclean_leader_election"
+LEADERS_ELECTED = "leaders_elected"
+
+
+class Elections(NamedTuple):
+    """What was announced, counted."""
+
+    leaders: int = 0
+    """Partitions that got another leader."""
+    unclean: int = 0
+    """Those among them whose leader was not in sync."""
 
 
 class Announcement(NamedTuple):
@@ -35,7 +45,7 @@ def announcements_of(image: ClusterImage, records: Iterable[Any]) -> Iterator[An
     moved = offline = 0
     for record in records:
         if isinstance(record, PartitionChangeRecord):
-            moved += record.leader >= 0
+            moved += _moves_leader(image, record)
             offline += record.leader == NO_LEADER
             unclean = _unclean_election(image, record)
             if unclean is not None:
@@ -43,9 +53,17 @@ def announcements_of(image: ClusterImage, records: Iterable[Any]) -> Iterator[An
         else:
             yield from _of_node(record)
     if moved:
-        yield Announcement("leaders_elected", {"partitions": moved})
+        yield Announcement(LEADERS_ELECTED, {"partitions": moved})
     if offline:
         yield Announcement("partitions_offline", {"partitions": offline}, is_warning=True)
+
+
+def _moves_leader(image: ClusterImage, record: PartitionChangeRecord) -> bool:
+    """A leader that stays may begin a new epoch: that is no election."""
+    if record.leader < 0:
+        return False
+    before = image.partition(bytes(record.topic_id), record.partition_id)
+    return before is None or before.leader != record.leader
 
 
 def _unclean_election(image: ClusterImage, record: PartitionChangeRecord) -> Announcement | None:
@@ -98,11 +116,13 @@ def _of_broker_change(record: BrokerRegistrationChangeRecord) -> Iterator[Announ
         yield Announcement("broker_lost_directory", fields, is_warning=True)
 
 
-def announce(events: EventLog, news: Iterable[Announcement]) -> int:
-    """Say them; the number of unclean elections among them."""
-    unclean = 0
+def announce(events: EventLog, news: Iterable[Announcement]) -> Elections:
+    """Say them; the elections among them."""
+    leaders = unclean = 0
     for announcement in news:
         unclean += announcement.event == UNCLEAN_ELECTION
+        if announcement.event == LEADERS_ELECTED:
+            leaders += int(str(announcement.fields["partitions"]))
         say = events.warning if announcement.is_warning else events.info
         say(announcement.event, **announcement.fields)
-    return unclean
+    return Elections(leaders, unclean)

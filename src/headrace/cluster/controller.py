@@ -108,6 +108,8 @@ class Controller:
         self.is_active = False
         self.epoch = -1
         """The quorum's epoch in which this controller leads, or last led."""
+        self.leader_elections = 0
+        """Partitions that got another leader by this controller's decisions."""
         self.unclean_elections = 0
 
     # -- requests ----------------------------------------------------------------------------
@@ -139,7 +141,9 @@ class Controller:
 
         def on_settled(settled: Promise[Any]) -> None:
             if settled.error is None and news:
-                self.unclean_elections += announce(self._events, news)
+                elections = announce(self._events, news)
+                self.leader_elections += elections.leaders
+                self.unclean_elections += elections.unclean
 
         answer = self._host.submit(decide_and_gather)
         answer.then(on_settled)

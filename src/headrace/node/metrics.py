@@ -23,6 +23,8 @@ from headrace.runtime.tcp import TcpServer
 
 LAG_SERIES_MAX = 10_000
 """Groups times partitions that are told of: a page must stay readable."""
+REPLICA_LAG_SERIES_MAX = 1_000
+"""Partitions that are told of one by one as lagging: those that lag most."""
 
 Rows = Iterable[tuple[str, str, float]]
 
@@ -216,7 +218,10 @@ class MetricsPage:
         assert controller is not None
         yield from _gauges((("controller_active", "1 if it decides.", controller.is_active),))
         yield from _counters(
-            (("unclean_elections", "Leaders not in sync.", controller.unclean_elections),)
+            (
+                ("leader_elections", "Partitions led by another.", controller.leader_elections),
+                ("unclean_elections", "Leaders not in sync.", controller.unclean_elections),
+            )
         )
         if not controller.is_active:
             return
@@ -229,6 +234,11 @@ class MetricsPage:
                 ("cluster_reassigning_partitions", "On the move.", counted.reassigning_partitions),
                 ("cluster_partitions", "Partitions of all topics.", counted.partitions),
                 ("cluster_offline_partitions", "Without a leader.", counted.offline_partitions),
+                (
+                    "cluster_under_replicated_partitions",
+                    "With replicas out of sync.",
+                    counted.under_replicated_partitions,
+                ),
                 (
                     "cluster_preferred_imbalance",
                     "Led by others than the preferred.",
@@ -380,13 +390,38 @@ class MetricsPage:
         )
         yield from _counters(
             (
-                ("isr_shrinks", "Replicas proposed to leave.", replication.isr_shrinks),
-                ("isr_expands", "Replicas proposed to join.", replication.isr_expands),
+                ("isr_shrinks", "ISRs led here that lost replicas.", replication.isr_shrinks),
+                ("isr_expands", "ISRs led here that gained some.", replication.isr_expands),
+                ("replica_fetches", "Fetches that were answered.", replication.fetch_count),
                 ("replica_fetched_bytes", "Bytes followed.", replication.bytes_fetched),
                 ("replica_fetch_failures", "Fetches that failed.", replication.fetch_failures),
             )
         )
+        yield from self._replica_lags(broker)
         yield from self._throttles(broker)
+
+    def _replica_lags(self, broker: Broker) -> Iterator[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        lags = broker.replication.lags()
+        yield from _gauges(
+            (
+                (
+                    "replica_lag_records_max",
+                    "Committed records that the followed partition lacks that lacks most.",
+                    lags[0][0] if lags else 0,
+                ),
+                ("lagging_partitions", "Followed, and lacking some.", len(lags)),
+            )
+        )
+        lag = GaugeMetricFamily(
+            "headrace_replica_lag_records",
+            "Committed records that a followed partition lacks; those that lack none are left out.",
+            labels=["topic", "partition"],
+        )
+        for records, partition in lags[:REPLICA_LAG_SERIES_MAX]:
+            lag.add_metric([partition.topic, str(partition.index)], records)
+        yield lag
 
     def _throttles(self, broker: Broker) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

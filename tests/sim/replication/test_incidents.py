@@ -1,7 +1,9 @@
 """Incidents that made replication what it is, each told again over whole nodes.
 
-The numbers are those of the project's list of regression scenarios; the divergence table of
-KIP-279 (3) is `tests/unit/broker/replication/test_truncation.py`.
+The numbers are those of the project's list of regression scenarios. In
+`tests/unit/broker/replication` are the divergence table of KIP-279 (3, `test_truncation`), who may
+join the ISR with its counter-test (5, `test_roles`), and reads beside appends and rolls (12,
+`test_exposure`).
 """
 
 from typing import Any

@@ -20,6 +20,12 @@ from headrace.wire.kafka.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from headrace.wire.kafka.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from headrace.wire.kafka.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -74,6 +80,7 @@ class FakeCluster:
             ListPartitionReassignmentsRequest: self._list_moves,
             AlterPartitionReassignmentsRequest: self._alter_moves,
             altering.IncrementalAlterConfigsRequest: self._alter_configs,
+            DescribeConfigsRequest: self._describe_configs,
             ElectLeadersRequest: self._elect,
             UnregisterBrokerRequest: self._unregister,
         }
@@ -189,6 +196,26 @@ class FakeCluster:
                 )
             )
         return altering.IncrementalAlterConfigsResponse(responses=answers)
+
+    def _describe_configs(self, request: Any, _version: int) -> DescribeConfigsResponse:
+        """What was set, and nothing else; of topics (2) and of brokers (4)."""
+        results = []
+        for resource in request.resources:
+            values = self.configs.get((resource.resource_type, resource.resource_name), {})
+            source = 1 if resource.resource_type == 2 else 2
+            results.append(
+                DescribeConfigsResult(
+                    error_message=None,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                    configs=[
+                        DescribeConfigsResourceResult(name=key, value=value, config_source=source)
+                        for key, value in values.items()
+                        if key in resource.configuration_keys
+                    ],
+                )
+            )
+        return DescribeConfigsResponse(results=results)
 
     def _elect(self, request: Any, _version: int) -> ElectLeadersResponse:
         rows = []

@@ -24,12 +24,19 @@ class Watching:
     def __init__(self) -> None:
         self.begun: list[tuple[int, int]] = []
         self.told: list[tuple[int, int]] = []
+        self.throttles: list[str] = []
 
     def on_begun(self, total_bytes: int, partitions: int) -> None:
         self.begun.append((total_bytes, partitions))
 
     def on_progress(self, done_bytes: int, partitions_left: int) -> None:
         self.told.append((done_bytes, partitions_left))
+
+    def on_throttle_left(self) -> None:
+        self.throttles.append("left")
+
+    def on_throttle_found(self) -> None:
+        self.throttles.append("found")
 
 
 @pytest.fixture
@@ -93,6 +100,102 @@ def test_a_throttle_is_set_for_what_moves_and_taken_away_at_the_end(
     assert len(leading) == 2 * len(following) == 8
     assert all(pair.endswith(":3") for pair in following)
     assert not any(fake.configs.values()), "all of it is gone"
+
+
+class Stopped(BaseException):
+    """As Ctrl-C, and not to be confused with one."""
+
+
+def stop_at(fake: FakeCluster, run: Rebalance, *, ends_moves: bool) -> None:
+    """Stop the run while it waits; the moves go on, or have just ended."""
+
+    def stop(_s: float) -> None:
+        if ends_moves:
+            fake.replicas |= fake.moving
+            fake.moving = {}
+        raise Stopped
+
+    fake.looks_per_move = 10**6
+    run._pause = stop  # type: ignore[method-assign]
+    with pytest.raises(Stopped):
+        run.run(planner)
+
+
+def throttled(fake: FakeCluster) -> set[tuple[int, str]]:
+    return {resource for resource, values in fake.configs.items() if values}
+
+
+def test_a_throttle_stays_with_moves_that_go_on_and_the_next_run_lifts_it(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    run, watching = carried_out(cluster, throttle_bytes=5_000_000)
+    stop_at(fake, run, ends_moves=False)
+    assert watching.throttles == ["left"]
+    assert throttled(fake) == {(TOPIC_CONFIG, TOPIC), *((BROKER, str(each)) for each in (1, 2, 3))}
+    fake.looks_per_move = 2
+    again, watching = carried_out(cluster)
+    again.run(planner)
+    assert watching.throttles == ["found"]
+    assert throttled(fake) == set()
+    third, watching = carried_out(cluster)
+    third.run(planner)
+    assert watching.throttles == []
+
+
+def test_a_throttle_goes_with_a_run_that_ends_early_when_nothing_moves(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    run, watching = carried_out(cluster, throttle_bytes=5_000_000)
+    stop_at(fake, run, ends_moves=True)
+    assert throttled(fake) == set()
+    assert watching.throttles == []
+
+
+def test_an_error_lifts_the_throttle_too(fake: FakeCluster, cluster: Cluster) -> None:
+    fake.looks_per_move = 10**6
+    run, watching = carried_out(cluster, throttle_bytes=5_000_000)
+    run._pause = lambda _s: fake.moving.clear()  # type: ignore[method-assign]
+    with pytest.raises(ClientError, match="did not arrive"):
+        run.run(planner)
+    assert throttled(fake) == set()
+    assert watching.throttles == []
+
+
+def test_a_throttle_that_cannot_be_looked_at_is_told_as_left(
+    fake: FakeCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, watching = carried_out(cluster, throttle_bytes=5_000_000)
+
+    def unreachable(_cluster: Cluster) -> list[object]:
+        raise ClientError("nobody answers")
+
+    monkeypatch.setattr("headrace.client.rebalance.list_reassignments", unreachable)
+    with pytest.raises(ClientError, match="nobody answers"):
+        run.run(planner)
+    assert watching.throttles == ["left"]
+    assert fake.moving
+
+
+def test_a_rule_that_somebody_set_stays(fake: FakeCluster, cluster: Cluster) -> None:
+    rule = {"leader.replication.throttled.replicas": "*"}
+    fake.configs[TOPIC_CONFIG, TOPIC] = dict(rule)
+    fake.configs[BROKER, "1"] = {"leader.replication.throttled.rate": "1000"}
+    run, watching = carried_out(cluster)
+    run.run(planner)
+    assert fake.configs[TOPIC_CONFIG, TOPIC] == rule
+    assert fake.configs[BROKER, "1"] == {"leader.replication.throttled.rate": "1000"}
+    assert watching.throttles == []
+
+
+def test_cancelling_lifts_what_was_left_even_if_nothing_moves(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    run, _ = carried_out(cluster, throttle_bytes=5_000_000)
+    stop_at(fake, run, ends_moves=False)
+    fake.replicas |= fake.moving
+    fake.moving = {}
+    assert cancel(cluster) == []
+    assert throttled(fake) == set()
 
 
 def test_what_was_begun_is_waited_for_and_the_rest_is_done(

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.cluster.images import TOPIC_ID, image_of
 
 from headrace.base.events import EventLog
-from headrace.cluster.announcements import announce, announcements_of
+from headrace.cluster.announcements import Elections, announce, announcements_of
 from headrace.cluster.image import ClusterImage
 from headrace.testing.clock import SimulatedClock
 from headrace.wire.kafka.messages.metadata_records import (
@@ -20,12 +20,14 @@ from headrace.wire.kafka.messages.metadata_records import (
     UnregisterBrokerRecord,
 )
 
+NO_ELECTION = Elections()
 
-def said(image: ClusterImage, *records: Any) -> tuple[list[str], int]:
+
+def said(image: ClusterImage, *records: Any) -> tuple[list[str], Elections]:
     lines: list[str] = []
     events = EventLog(lines.append, SimulatedClock())
-    unclean = announce(events, announcements_of(image, records))
-    return [line.split(" ", 1)[1].strip() for line in lines], unclean
+    elections = announce(events, announcements_of(image, records))
+    return [line.split(" ", 1)[1].strip() for line in lines], elections
 
 
 @pytest.mark.parametrize(
@@ -63,14 +65,21 @@ def said(image: ClusterImage, *records: Any) -> tuple[list[str], int]:
     ],
 )
 def test_news_of_nodes(record: Any, line: str) -> None:
-    assert said(ClusterImage(), record) == ([line], 0)
+    assert said(ClusterImage(), record) == ([line], NO_ELECTION)
 
 
 def test_what_is_no_news() -> None:
     quiet = (TopicRecord(name="t", topic_id=TOPIC_ID), ConfigRecord(name="k"))
-    assert said(ClusterImage(), *quiet) == ([], 0)
+    assert said(ClusterImage(), *quiet) == ([], NO_ELECTION)
     shrink = PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1])
-    assert said(image_of({}), shrink) == ([], 0)
+    assert said(image_of({}), shrink) == ([], NO_ELECTION)
+
+
+def test_a_leader_that_begins_a_new_epoch_is_no_news() -> None:
+    stays = PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=1)
+    assert said(image_of({"leader": 1}), stays) == ([], NO_ELECTION)
+    assert said(image_of({"leader": 3}), stays)[1] == Elections(leaders=1)
+    assert said(image_of({"leader": -1}), stays)[1] == Elections(leaders=1)
 
 
 def test_leaders_are_counted_not_listed() -> None:
@@ -79,12 +88,12 @@ def test_leaders_are_counted_not_listed() -> None:
         PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=index, leader=leader)
         for index, leader in enumerate((2, 3, -1))
     ]
-    lines, unclean = said(image, *records)
+    lines, elections = said(image, *records)
     assert lines == [
         "level=info event=leaders_elected partitions=2",
         "level=warning event=partitions_offline partitions=1",
     ]
-    assert unclean == 0
+    assert elections == Elections(leaders=2)
 
 
 def test_an_unclean_election_is_a_warning_of_its_own() -> None:
@@ -92,7 +101,7 @@ def test_an_unclean_election_is_a_warning_of_its_own() -> None:
     record = PartitionChangeRecord(
         topic_id=TOPIC_ID, partition_id=0, leader=2, isr=[2], leader_recovery_state=1
     )
-    lines, unclean = said(image, record)
-    assert unclean == 1
+    lines, elections = said(image, record)
+    assert elections == Elections(leaders=1, unclean=1)
     assert lines[0].startswith("level=warning event=unclean_leader_election topic=t partition=0")
     assert "leader=2 isr_before=1 leader_epoch=6" in lines[0]

@@ -4,12 +4,24 @@ import pytest
 
 from headrace.testing.controller import SimulatedController
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.broker_registration import BrokerRegistrationRequest
 from headrace.wire.kafka.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
 from headrace.wire.kafka.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+
+
+class RackedController(SimulatedController):
+    """Its brokers say where they stand."""
+
+    def _registration(self, broker_id: int) -> BrokerRegistrationRequest:
+        registration = super()._registration(broker_id)
+        registration.rack = RACKS[broker_id]
+        return registration
 
 
 def cluster_with(name: str, partitions: int, factor: int = 1) -> SimulatedController:
@@ -48,6 +60,21 @@ def test_partitions_are_added_and_leaders_stay_evenly_spread() -> None:
     assert [partition.index for partition in partitions] == list(range(6))
     assert all(len(set(partition.replicas)) == 2 for partition in partitions)
     assert sorted(partition.leader for partition in partitions) == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_added_partitions_keep_racks_apart(seed: int) -> None:
+    """Each partition has a replica in every rack, whether it was there before or not."""
+    cluster = RackedController(broker_ids=tuple(RACKS), seed=seed)
+    wanted = CreatableTopic(name="t", num_partitions=2, replication_factor=3)
+    assert cluster.ask(CreateTopicsRequest(topics=[wanted])).topics[0].error_code == 0
+    assert grow(cluster, ("t", 12)) == [("t", 0, None)]
+    partitions = cluster.image.topics_by_name["t"].partitions
+    assert len(partitions) == 12
+    for partition in partitions:
+        assert {RACKS[each] for each in partition.replicas} == {"a", "b", "c"}
+    leaders = [partition.leader for partition in partitions]
+    assert all(leaders.count(each) == 2 for each in RACKS), leaders
 
 
 def test_partitions_as_the_user_placed_them() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.sim.replication.scenario import Scenario
 from tests.unit.broker.dialogue import Client, batch, dialogue
 from tests.unit.broker.share.share_client import Stage, accept, reject, release
 from tests.unit.broker.transactor import Transactor, transactional_broker
@@ -44,6 +45,13 @@ def samples(page: MetricsPage) -> dict[tuple[str, tuple[str, ...]], float]:
         for family in text_string_to_metric_families(answer.body.decode())
         for sample in family.samples
     }
+
+
+def told_by(scenario: Scenario, node_id: int, *names: str) -> list[float]:
+    """What the page of one node says of these, which have no labels."""
+    page = MetricsPage(scenario.node(node_id).assembled, (), BufferPool(), LoopMetrics())
+    found = samples(page)
+    return [found[f"headrace_{name}", ()] for name in names]
 
 
 def health(page: MetricsPage) -> tuple[int, dict[str, Any]]:
@@ -222,3 +230,92 @@ def test_the_age_of_a_group_is_that_of_the_oldest_record_it_has_not_read() -> No
             assert found["headrace_group_lag_records", ("readers", "0", "t")] == 3 - offset
             seconds = found["headrace_group_lag_seconds", ("readers", "0", "t")]
             assert seconds == pytest.approx(age, abs=0.9)
+
+
+def test_stalls_of_the_loop_are_told() -> None:
+    broker, _ = dialogue()
+    loop = LoopMetrics()
+    page = MetricsPage(broker.node, (), BufferPool(), loop)
+    assert samples(page)["headrace_loop_stalls_total", ()] == 0
+    loop.loop_stalls, loop.loop_stall_ms_max = 3, 250
+    found = samples(page)
+    assert found["headrace_loop_stalls_total", ()] == 3
+    assert found["headrace_loop_stall_max_ms", ()] == 250
+
+
+IN_SYNC = ("under_replicated_partitions", "under_min_isr_partitions")
+ISR_CHANGES = ("isr_shrinks_total", "isr_expands_total")
+CLUSTER = ("cluster_under_replicated_partitions", "cluster_offline_partitions")
+ELECTIONS = ("leader_elections_total", "unclean_elections_total")
+
+
+def test_replicas_that_are_lost_and_come_back_are_told_by_leader_and_controller() -> None:
+    scenario = Scenario(2, 3, min_insync=2)
+    scenario.produce(2, b"m1")
+    assert told_by(scenario, 2, *IN_SYNC, *ISR_CHANGES) == [0, 0, 0, 0]
+    assert told_by(scenario, 1, *CLUSTER, *ELECTIONS) == [0, 0, 0, 0]
+
+    scenario.node(3).kill()
+    scenario.until(lambda: told_by(scenario, 2, *IN_SYNC, *ISR_CHANGES) == [1, 1, 1, 0])
+    assert told_by(scenario, 1, *CLUSTER, *ELECTIONS) == [1, 0, 0, 0]
+
+    scenario.node(3).start()
+    scenario.until(lambda: told_by(scenario, 2, *IN_SYNC, *ISR_CHANGES) == [0, 0, 1, 1])
+    assert told_by(scenario, 1, *CLUSTER, *ELECTIONS) == [0, 0, 0, 0]
+
+    scenario.node(2).kill()
+    scenario.until_led_by(3)
+    assert told_by(scenario, 1, *CLUSTER, *ELECTIONS) == [1, 0, 1, 0]
+    scenario.node(3).kill()
+    scenario.until(lambda: scenario.described.leader == -1)
+    assert told_by(scenario, 1, *CLUSTER, *ELECTIONS) == [1, 1, 1, 0]
+    scenario.node(3).start()
+    scenario.until_led_by(3)
+    assert told_by(scenario, 1, *CLUSTER, *ELECTIONS) == [1, 0, 2, 0]
+
+
+def test_a_change_of_the_isr_that_is_refused_is_not_counted() -> None:
+    scenario = Scenario(2, 3)
+    broker = scenario.node(2).assembled.broker
+    assert broker is not None
+    in_sync = scenario.partition(2).in_sync
+    before = in_sync.isr
+    shrink = in_sync.maybe_shrink(10**6, 10**12)
+    assert shrink is not None
+    assert shrink.isr == (2,)
+    scenario.partition(2).on_isr_refused(shrink)
+    assert in_sync.isr == before
+    assert told_by(scenario, 2, *ISR_CHANGES) == [0, 0]
+    assert (broker.replication.isr_shrinks, broker.replication.isr_expands) == (0, 0)
+
+
+def test_a_follower_tells_how_many_committed_records_it_lacks() -> None:
+    scenario = Scenario(2, 3)
+    broker = scenario.node(3).assembled.broker
+    assert broker is not None
+    fetching = ("replica_fetchers", "followed_partitions", "replica_fetch_failures_total")
+    lagging = ("replica_lag_records_max", "lagging_partitions")
+    for number in range(3):
+        scenario.produce(2, b"m%d" % number)
+    scenario.until(lambda: told_by(scenario, 3, "replica_fetches_total")[0] >= 3)
+    assert told_by(scenario, 3, *fetching, *lagging) == [1, 1, 0, 0, 0]
+    assert told_by(scenario, 3, "replica_fetched_bytes_total") == [
+        scenario.partition(3).log.size_bytes
+    ]
+    (fetcher,) = broker.replication.fetchers
+    (following,) = fetcher._followed.values()
+    following.leader_high_watermark = 1_003  # as if one answer had brought a part of them
+    page = MetricsPage(scenario.node(3).assembled, (), BufferPool(), LoopMetrics())
+    found = samples(page)
+    assert found["headrace_replica_lag_records_max", ()] == 1_000
+    assert found["headrace_lagging_partitions", ()] == 1
+    assert found["headrace_replica_lag_records", ("0", "t")] == 1_000
+    assert told_by(scenario, 2, *lagging) == [0, 0], "a leader follows nobody here"
+    scenario.produce(2, b"more")
+    scenario.until(lambda: told_by(scenario, 3, *lagging) == [0, 0])
+    assert ("headrace_replica_lag_records", ("0", "t")) not in samples(page)
+
+    scenario.node(2).kill()
+    scenario.until_led_by(3)
+    assert told_by(scenario, 3, "replica_fetchers", "followed_partitions") == [0, 0]
+    assert told_by(scenario, 3, "replica_fetches_total")[0] >= 3, "of fetchers that are gone, too"

@@ -12,7 +12,7 @@ sent; after an answer that is lost or out of order the session begins anew.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.events import EventLog
@@ -37,9 +37,16 @@ from headrace.wire.kafka.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+
 Key = tuple[bytes, int]
 _EARLIEST, _LATEST = -2, -1
 _SESSION_EPOCH_MAX = 2**31 - 1
+_BACKOFF_MS_MIN = 20
+"""Of the first pause; each further one in a row is twice as long, up to the configured one. Just
+after an election the leader is behind with the metadata for some milliseconds, and writers wait."""
+_PAUSES_MAX = 20
 _LOST_SESSION = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -90,6 +97,8 @@ class Fetcher:
         self._is_closed = False
         self._wake: Timer | None = None
         self.bytes_fetched = 0
+        self.fetch_count = 0
+        """Answers of the leader that were no failure."""
         self.failure_count = 0
 
     # -- partitions ----------------------------------------------------------------------------
@@ -103,6 +112,11 @@ class Fetcher:
 
     def remove(self, key: Key) -> None:
         self._followed.pop(key, None)
+
+    def lags(self) -> "list[tuple[int, Partition]]":
+        """Those that lack records which are committed, as far as the leader told."""
+        lags = ((each.lag_records, each.partition) for each in self._followed.values())
+        return [lag for lag in lags if lag[0]]
 
     def close(self) -> None:
         self._is_closed = True
@@ -200,6 +214,7 @@ class Fetcher:
                 self._on_failure()
                 return
         else:
+            self.fetch_count += 1
             self._session_id = response.session_id
             self._session_epoch = self._session_epoch % _SESSION_EPOCH_MAX + 1
             if not response.session_id:
@@ -245,9 +260,11 @@ class Fetcher:
                 self._throttle.record(len(data.records), self._clock.monotonic_ms())
         match following.on_answer(data, at):
             case Next.FETCH:
-                pass
+                following.pauses = 0
             case Next.BACK_OFF:
-                following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
+                pause_ms = min(_BACKOFF_MS_MIN << following.pauses, self._settings.backoff_ms)
+                following.retry_at_ms = self._clock.monotonic_ms() + pause_ms
+                following.pauses = min(following.pauses + 1, _PAUSES_MAX)
             case Next.FIND_OFFSETS:
                 following.retry_at_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
                 self._find_offsets(following)

@@ -45,18 +45,35 @@ class Position(NamedTuple):
 
 
 class Following:
-    __slots__ = ("is_in_sync", "leader_epoch", "partition", "retry_at_ms")
+    __slots__ = (
+        "is_in_sync",
+        "leader_epoch",
+        "leader_high_watermark",
+        "partition",
+        "pauses",
+        "retry_at_ms",
+    )
 
     def __init__(self, partition: "Partition", leader_epoch: int) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.retry_at_ms = 0
+        self.pauses = 0
+        """Back-offs in a row."""
         self.is_in_sync = False
         """Whether the last answer left nothing that is committed to be fetched."""
+        self.leader_high_watermark = 0
+        """As of the last answer, whether we could use it or not."""
 
     @property
     def key(self) -> tuple[bytes, int]:
         return self.partition.topic_id, self.partition.index
+
+    @property
+    def lag_records(self) -> int:
+        """How many committed records we lack. Not what the leader has beyond: nobody has that yet
+        who could be behind with it."""
+        return max(0, self.leader_high_watermark - self.partition.log.log_end_offset)
 
     @property
     def position(self) -> Position:
@@ -78,6 +95,7 @@ class Following:
             return Next.STOP
         if error:
             return Next.BACK_OFF
+        self.leader_high_watermark = data.high_watermark
         try:
             return self._apply(data)
         except DiskFullError as failure:

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 UNKNOWN_OFFSET = -1
 UNKNOWN_EPOCH = -1
 
+OnIsrChanged = Callable[[int, int], None]
+"""How many replicas left the ISR, and how many joined it, by the controller's word."""
+
 
 @dataclass(slots=True)
 class Follower:
@@ -70,6 +73,7 @@ class InSync:
         "_leader_epoch",
         "_may_join",
         "_me",
+        "_on_changed",
         "_proposed",
         "epoch_start_offset",
         "followers",
@@ -90,10 +94,12 @@ class InSync:
         lag_ms_max: int,
         now_ms: int,
         may_join: Callable[[int, int], bool] = lambda _id, _broker_epoch: True,
+        on_changed: OnIsrChanged = lambda _left, _joined: None,
     ) -> None:
         """`may_join(id, broker epoch)`: alive, not fenced, the same life as the metadata's."""
         self._me = me
         self._may_join = may_join
+        self._on_changed = on_changed
         self._broker_epoch = broker_epoch
         self._leader_epoch = leader_epoch
         self.epoch_start_offset = epoch_start_offset
@@ -116,6 +122,12 @@ class InSync:
     @property
     def maximal_isr(self) -> frozenset[int]:
         return frozenset(self.isr).union(self._proposed or ())
+
+    @property
+    def is_all_heard(self) -> bool:
+        """Whether every other member of the ISR has fetched since we lead."""
+        known = (self.followers.get(each) for each in self.isr)
+        return all(each is None or each.log_end_offset != UNKNOWN_OFFSET for each in known)
 
     @property
     def is_proposing(self) -> bool:
@@ -223,13 +235,16 @@ class InSync:
         """By an answer or by the metadata, whichever comes first. False if it is old news."""
         if partition_epoch <= self.partition_epoch:
             return False
-        for replica in set(self.isr).difference(isr):
+        # Who is no replica any more was moved away, and did not fall behind.
+        left = [each for each in self.isr if each not in isr and each in self.followers]
+        for replica in left:
             # Its directory failed, say, and its broker lives: it counts when it fetches again.
-            if replica in self.followers:
-                self.followers[replica].caught_up_ms = -(10**12)
+            self.followers[replica].caught_up_ms = -(10**12)
+        joined = len(set(isr).difference(self.isr))
         self.isr = isr
         self.partition_epoch = partition_epoch
         self._proposed = None
+        self._on_changed(len(left), joined)
         return True
 
     def on_replicas(self, replicas: Iterable[int]) -> None:

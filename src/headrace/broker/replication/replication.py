@@ -75,13 +75,17 @@ class Replication:
         """Those with other replicas."""
         self._beginning: dict[Key, PartitionImage] = {}
         """Those that we shall lead, as last described."""
+        self._unheard: dict[Key, Partition] = {}
+        """Led, and not yet fetched from by all that are in sync."""
         self._trims: list[_Trim] = []
         self._lag_looked_ms = 0
         self._is_closed = False
         self._closed_bytes = 0
         self._closed_failures = 0
+        self._closed_fetches = 0
         """Of fetchers that are gone."""
         self.isr_shrinks = 0
+        """Changes of ISRs led here that the controller decided, not those that were proposed."""
         self.isr_expands = 0
         window = (
             me,
@@ -165,9 +169,27 @@ class Replication:
                 int(self._config["replica.lag.time.max.ms"]),
                 self._clock.monotonic_ms(),
                 self._may_join,
+                self._on_isr_changed,
             ),
         )
         self._on_role(partition, True)
+        if not self._unheard:
+            self._timers.call_soon(self._call_followers)
+        self._unheard[key] = partition
+
+    def _call_followers(self) -> None:
+        """A follower whose fetch waits here asks for what we led before. Answered now, it comes
+        back with what we lead since; else writers wait as long as a fetch may."""
+        self._unheard = {
+            key: partition
+            for key, partition in self._unheard.items()
+            if self._led.get(key) is partition
+            and partition.in_sync is not None
+            and not partition.in_sync.is_all_heard
+        }
+        if self._unheard:
+            for partition in self._led.values():
+                partition.answer_followers()
 
     def _follow(self, key: Key, partition: "Partition", described: PartitionImage) -> None:
         self._led.pop(key, None)
@@ -198,6 +220,7 @@ class Replication:
             del self._fetchers[leader]
             self._closed_bytes += fetcher.bytes_fetched
             self._closed_failures += fetcher.failure_count
+            self._closed_fetches += fetcher.fetch_count
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
@@ -251,7 +274,6 @@ class Replication:
         if replica not in in_sync.isr:
             proposal = in_sync.maybe_expand(replica, partition.high_watermark)
             if proposal is not None:
-                self.isr_expands += 1
                 self._propose(partition, proposal)
 
     def trimmed(self, partition: "Partition", offset: int, timeout_ms: int) -> "Promise[int]":
@@ -292,12 +314,15 @@ class Replication:
         return broker_epoch == broker.broker_epoch
 
     def tick(self) -> None:
-        """Every `COMMIT_LOOK_MS`: time-outs of producers; now and then, who lags."""
+        """Every `COMMIT_LOOK_MS`: time-outs of producers, followers that have not come yet; now
+        and then, who lags."""
         now_ms = self._clock.monotonic_ms()
         led = list(self._led.values())
         for partition in led:
             partition.on_time(now_ms)
         self._expire_trims(now_ms)
+        if self._unheard:
+            self._call_followers()
         if now_ms - self._lag_looked_ms < int(self._config["replica.lag.time.max.ms"]) // 2:
             return
         self._lag_looked_ms = now_ms
@@ -310,12 +335,15 @@ class Replication:
             return
         proposal = in_sync.maybe_shrink(partition.log.log_end_offset, now_ms)
         if proposal is not None:
-            self.isr_shrinks += 1
             self._propose(partition, proposal)
 
     def _propose(self, partition: "Partition", proposal: Proposal) -> None:
         key = (partition.topic_id, partition.index)
         self._proposals.propose(key, partition, proposal)
+
+    def _on_isr_changed(self, left: int, joined: int) -> None:
+        self.isr_shrinks += left > 0
+        self.isr_expands += joined > 0
 
     # -- what can be seen ----------------------------------------------------------------------
 
@@ -348,6 +376,16 @@ class Replication:
     @property
     def fetch_failures(self) -> int:
         return self._closed_failures + sum(one.failure_count for one in self._fetchers.values())
+
+    @property
+    def fetch_count(self) -> int:
+        return self._closed_fetches + sum(one.fetch_count for one in self._fetchers.values())
+
+    def lags(self) -> "list[tuple[int, Partition]]":
+        """The followed partitions that lack committed records, and how many; the most first."""
+        lags = [lag for fetcher in self._fetchers.values() for lag in fetcher.lags()]
+        lags.sort(key=lambda lag: (-lag[0], lag[1].topic, lag[1].index))
+        return lags
 
     def close(self) -> None:
         self._is_closed = True

@@ -223,7 +223,7 @@ BUGS = [
     Bug("a prepared end is not taken up", _prepared_is_not_taken_up, _TORN | {"live"}, 60),
 ]
 
-FIRST_SEED = {"isr join below the epoch start": 115}
+FIRST_SEED = {"isr join below the epoch start": 165}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
 
 EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)

@@ -1,6 +1,7 @@
 """A follower behind a leader: fetches, cuts and appends over real logs, without sockets."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -391,3 +392,51 @@ def test_a_mistake_over_one_answer_does_not_end_the_fetching() -> None:
     stage.settle(leader)
     assert fetcher.failure_count == 1
     assert contents(stage.follower.log) == contents(leader.led.log)
+
+
+def test_pauses_begin_short_and_grow_to_the_configured_one() -> None:
+    """A leader that is behind with the metadata is asked again before a writer misses it."""
+    leader, stage = Leader(partition(), 3), Stage()
+    write(leader.led.log, b"a", 3)
+    is_behind = True
+
+    def refuse(data: PartitionData) -> None:
+        if is_behind:
+            data.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            data.records = None
+
+    leader.damage = refuse
+    stage.follow(leader)
+    asked_ms: list[int] = []
+    for _ in range(500):
+        if leader.serve():
+            asked_ms.append(stage.clock.monotonic_ms())
+        stage.timers.advance(1)
+    pauses_ms = [after - before for before, after in pairwise(asked_ms)]
+    assert pauses_ms[:3] == [20, 40, 80]
+    assert set(pauses_ms[3:]) == {100}
+    is_behind = False
+    stage.settle(leader)
+    assert stage.follower.log.log_end_offset == 1
+    is_behind = True
+    assert leader.serve()
+    begun_ms = stage.clock.monotonic_ms()
+    while not leader.serve():
+        stage.timers.advance(1)
+    assert stage.clock.monotonic_ms() - begun_ms <= 21, "a good answer ends the row"
+
+
+def test_the_lag_is_what_is_committed_and_not_here() -> None:
+    leader, stage = Leader(partition(), 3), Stage()
+    for number in range(40):
+        write(leader.led.log, b"%d" % number, 3)
+    leader.high_watermark = 30
+    fetcher = stage.follow(leader)
+    assert fetcher.lags() == [], "nothing was told yet"
+    leader.damage = lambda data: setattr(data, "records", (data.records or b"")[:10])
+    leader.serve()
+    assert fetcher.lags() == [(30, stage.follower)], "an answer that was of no use tells it, too"
+    leader.damage = None
+    stage.settle(leader)
+    assert fetcher.lags() == []
+    assert fetcher.fetch_count > 1

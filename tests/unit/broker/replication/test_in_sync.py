@@ -151,3 +151,40 @@ def test_a_reassignment_brings_new_followers_without_credit() -> None:
     assert set(sync.followers) == {ONE, 4}
     assert sync.followers[ONE].log_end_offset == 9
     assert sync.followers[4].is_behind(9, 1, LAG_MS)
+
+
+def test_changes_are_told_when_they_are_decided() -> None:
+    told: list[tuple[int, int]] = []
+    sync = InSync(
+        ME,
+        7,
+        (ME, ONE, TWO),
+        (ME, ONE, TWO),
+        4,
+        10,
+        0,
+        LAG_MS,
+        0,
+        on_changed=lambda left, joined: told.append((left, joined)),
+    )
+    proposal = sync.maybe_shrink(9, LAG_MS * 2)
+    assert proposal is not None
+    sync.on_refused(proposal)
+    assert told == [], "proposed and refused"
+    assert sync.on_decided((ME,), 11)
+    assert not sync.on_decided((ME,), 11), "the answer and the record say it twice"
+    assert sync.on_decided((ME, ONE), 12)
+    assert told == [(2, 0), (0, 1)]
+    sync.on_replicas((ME, TWO))
+    assert sync.on_decided((ME,), 13)
+    assert told[2] == (0, 0), "it was moved away, and did not fall behind"
+
+
+def test_everybody_is_heard_when_all_in_sync_have_fetched() -> None:
+    sync = leader((ME, ONE))
+    assert not sync.is_all_heard
+    fetch(sync, TWO, 0, 0, 1)
+    assert not sync.is_all_heard
+    fetch(sync, ONE, 0, 0, 1)
+    assert sync.is_all_heard
+    assert leader((ME,)).is_all_heard

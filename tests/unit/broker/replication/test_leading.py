@@ -104,6 +104,43 @@ def test_the_time_that_a_producer_gave_counts_from_now() -> None:
     assert answer.value() is ErrorCode.REQUEST_TIMED_OUT
 
 
+def below_its_minimum(led: Partition) -> InSync:
+    """Two of three are in sync, as many as must be; a write waits when one of them leaves."""
+    led.config = replace(led.config, min_insync_replicas=2)
+    in_sync = lead(led, (1, 2))
+    fetch(led, 2)
+    return in_sync
+
+
+def test_a_write_that_waits_while_too_few_are_in_sync_is_not_acknowledged() -> None:
+    """Those that are left have it all: committed it is not before they are enough again."""
+    led = partition()
+    in_sync = below_its_minimum(led)
+    answer = led.append(batch(), NOW_MS, timeout_ms=1_000)
+    led.on_isr_decided((1,), leader_epoch=1, partition_epoch=2)
+    fetch(led, 2)
+    led.on_time(500)
+    assert not answer.settled
+    assert led.high_watermark == 0
+    assert led.append(batch(), NOW_MS).value() is ErrorCode.NOT_ENOUGH_REPLICAS
+    led.on_time(1_001)
+    assert answer.value() is ErrorCode.REQUEST_TIMED_OUT, "its time is up; what it wrote stays"
+    assert led.log.log_end_offset == 1
+    assert not in_sync.is_proposing
+
+
+def test_a_write_that_waits_is_acknowledged_when_enough_are_back_in_time() -> None:
+    led = partition()
+    below_its_minimum(led)
+    answer = led.append(batch(), NOW_MS, timeout_ms=60_000)
+    led.on_isr_decided((1,), leader_epoch=1, partition_epoch=2)
+    fetch(led, 3)
+    assert not answer.settled
+    led.on_isr_decided((1, 3), leader_epoch=1, partition_epoch=3)
+    assert answer.value() is ErrorCode.NONE
+    assert led.high_watermark == 1
+
+
 def test_after_a_failed_write_nobody_waits() -> None:
     led = partition()
     lead(led)

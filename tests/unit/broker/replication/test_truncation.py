@@ -27,6 +27,26 @@ def converge(leader: Entries, leader_end: int, follower: Entries, follower_end: 
     raise AssertionError("the follower never agrees with the leader")
 
 
+CASES = {
+    "A-behind-in-the-same-epoch": ([(1, 0), (2, 4)], 4, [(1, 0)], 2, 2),
+    "B-behind-by-an-epoch": ([(1, 0), (2, 2), (3, 4)], 4, [(1, 0)], 2, 2),
+    "C-ahead-in-the-same-epoch": ([(1, 0), (2, 2)], 2, [(1, 0)], 4, 2),
+    "D-ahead-by-an-epoch-that-is-unknown": ([(1, 0), (3, 2)], 2, [(1, 0), (2, 2)], 4, 2),
+    "E-forked-in-two-epochs": ([(1, 0), (3, 2), (4, 4)], 4, [(1, 0), (2, 2)], 4, 2),
+    "F-forked-within-the-leaders-epoch": ([(1, 0), (3, 2)], 2, [(1, 0), (2, 1)], 3, 1),
+    "G-without-a-common-epoch": ([(1, 0), (3, 1), (4, 2)], 2, [(2, 0)], 2, 0),
+}
+"""Cases A to G of the divergence table (6.1 no. 3 of the regression scenarios), just after an
+election: the leader's newest epoch begins at its end. Leader's epochs and end, follower's epochs
+and end, where the follower's log ends when both agree."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_6_1_no_3_the_divergence_table(case: str) -> None:
+    leader, leader_end, follower, follower_end, expected = CASES[case]
+    assert converge(leader, leader_end, follower, follower_end) == expected
+
+
 @pytest.mark.parametrize(
     ("leader", "leader_end", "follower", "follower_end", "expected"),
     [
