@@ -10,6 +10,10 @@ are read whole, every batch's CRC checked:
   is cut off, and with it go the later segments (none of them can have been synced either).
 - Damage with a good batch behind it, or any loss below the recovery point, is not what a crash
   does. `CorruptionError` names file and position; the partition stays offline, nothing is cut.
+- No segment at all where something was synced is such a loss too.
+
+Whoever opens the folder is told before anything is cut (`Folder.before_cut`): a tail is torn by a
+power cut, and where there was none the log may lack what others were told it has.
 
 Spec: Kafka's LogLoader, save that Kafka cuts in the second case too. KAFKA-12520, KAFKA-13603.
 
@@ -18,7 +22,7 @@ log backwards); a generator step reads at most `STEP_BYTES` or one batch.
 """
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from headrace.base.errors import CorruptionError
@@ -48,6 +52,9 @@ class Recovered:
     scanned_bytes: int = 0
     cut_bytes: int = 0
     dropped_segments: int = 0
+    missing_up_to: int = 0
+    """Records up to here were committed and are not here: the last high watermark that was noted.
+    0 where the log reaches as far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,8 @@ class Folder:
     now_ms: int
     may_have_gaps: bool = False
     """Compaction may have left out offsets."""
+    before_cut: Callable[[], None] | None = None
+    """Called before bytes go, so that a stop in between can't hide that they were there."""
 
     def segment(self, base_offset: int, size: int) -> Segment:
         return Segment(
@@ -89,6 +98,9 @@ def recover(
             recovered.log_end_offset = segments[-1].last_offset() + 1
         _check_end(recovered, max(recovery_point, log_start_offset))
     else:
+        if recovery_point > log_start_offset:
+            reason = f"no segment is left, but the log was synced up to {recovery_point}"
+            raise CorruptionError(folder.path, 0, reason)
         segment = folder.segment(log_start_offset, 0)
         segment.create()
         segments.append(segment)
@@ -135,6 +147,7 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
         recovered.scanned_bytes += segment.size
         if scan.fault is not None:
             _check_synced(segment, scan, recovery_point)
+            _tell_of_cut(folder)
             recovered.cut_bytes += segment.size - scan.position
             segment.log.get().truncate(scan.position)
             segment.size = scan.position
@@ -146,10 +159,16 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
             if scan.fault is not None or _breaks(folder, scan, following):
                 if scan.next_offset < recovery_point:
                     _raise_missing(segment, scan, recovery_point)
+                _tell_of_cut(folder)
                 _drop(folder, recovered, slot + 1)
         slot += 1
     if recovered.cut_bytes or recovered.dropped_segments:
         _make_durable(folder, segments[-1])
+
+
+def _tell_of_cut(folder: Folder) -> None:
+    if folder.before_cut is not None:
+        folder.before_cut()
 
 
 def _make_durable(folder: Folder, last: Segment) -> None:
