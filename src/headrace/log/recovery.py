@@ -4,13 +4,14 @@ Owns: the order of steps from a list of file names to a log that can be served, 
 judgement of damage. Must not know: directories of partitions, checkpoints of offsets (arguments).
 
 After a clean stop nothing is scanned. After any other, the segments from the recovery point on
-are read whole, every batch's CRC checked:
+are read whole, every batch's CRC checked; of those before only the end is looked at:
 
 - Damage with nothing good behind it in the same file is a torn tail: it was never synced, it
   is cut off, and with it go the later segments (none of them can have been synced either).
 - Damage with a good batch behind it, or any loss below the recovery point, is not what a crash
   does. `CorruptionError` names file and position; the partition stays offline, nothing is cut.
-- No segment at all where something was synced is such a loss too.
+- No segment at all where something was synced is such a loss too, and so is one that ends before
+  the next begins.
 
 Whoever opens the folder is told before anything is cut (`Folder.before_cut`): a tail is torn by a
 power cut, and where there was none the log may lack what others were told it has.
@@ -22,19 +23,23 @@ log backwards); a generator step reads at most `STEP_BYTES` or one batch.
 """
 
 import re
+import struct
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from headrace.base.errors import CorruptionError
 from headrace.base.storage import File
-from headrace.log.batches import fault_of
+from headrace.log.batches import fault_of, header_at, walk
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.leftovers import tidy
+from headrace.log.offset_index import ENTRY_BYTES
 from headrace.log.segment import Segment
 from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader, crc_of, read_header
 
 STEP_BYTES = 1 << 20
+STEP_BATCHES = 4096
 LOG_NAME = re.compile(r"(\d{20})\.log\Z")
 
 Steps = Generator[int, None, None]
@@ -139,6 +144,8 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
         if segment.base_offset <= recovery_point:
             first = slot
     recovered.scanned_from = segments[first].base_offset
+    if not folder.may_have_gaps:
+        yield from _check_ends(folder, segments[: first + 1])
     slot = first
     while slot < len(segments):
         segment = segments[slot]
@@ -164,6 +171,44 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
         slot += 1
     if recovered.cut_bytes or recovered.dropped_segments:
         _make_durable(folder, segments[-1])
+
+
+def _check_ends(folder: Folder, segments: list[Segment]) -> Steps:
+    """Each of these but the last, which is scanned, reaches to where the next begins, and its last
+    batch is whole."""
+    for segment, following in pairwise(segments):
+        file, end_offset, last = segment.log.get(), segment.base_offset, -1
+        batches = walk(file, _last_indexed(folder, segment), segment.size)
+        for count, (last, header) in enumerate(batches):
+            end_offset = header.next_offset
+            if count % STEP_BATCHES == 0:
+                yield 0
+        if end_offset != following.base_offset:
+            reason = f"ends at offset {end_offset}, the next begins at {following.base_offset}"
+            raise CorruptionError(segment.log.path, segment.size, reason)
+        batch = file.read(last, header.size_bytes)
+        if crc_of(batch, 0, len(batch)) != header.crc:
+            raise CorruptionError(segment.log.path, last, "wrong CRC")
+
+
+def _last_indexed(folder: Folder, segment: Segment) -> int:
+    """The position that the index file's last entry names, 0 if that is not to be trusted.
+
+    No more of it is read: a terabyte of logs has gigabytes of indexes.
+    """
+    storage, path = folder.files.storage, segment.stem + ".index"
+    if not storage.exists(path) or storage.size(path) < ENTRY_BYTES:
+        return 0
+    file = storage.open(path, read_only=True)
+    relative, position = struct.unpack(">ii", file.read(file.size() - ENTRY_BYTES, ENTRY_BYTES))
+    file.close()
+    if not 0 < position < segment.size:
+        return 0
+    try:
+        header = header_at(segment.log.get(), position, segment.size)
+    except CorruptionError:
+        return 0
+    return position if header.last_offset == segment.base_offset + relative else 0
 
 
 def _tell_of_cut(folder: Folder) -> None:

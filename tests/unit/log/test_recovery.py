@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.base.errors import CorruptionError
+from headrace.wire.kafka.records import read_batches
 
 PATH = "/d/t-0"
 
@@ -77,3 +78,57 @@ def test_no_segment_where_nothing_is_known_of_any_is_an_empty_log(bench: Any) ->
     for path in sorted(path for path in bench.disk.tree() if path.endswith(".log")):
         bench.disk.remove(path)
     assert bench.reopen(recovery_point=7, log_start_offset=7).log_end_offset == 7
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+@pytest.mark.parametrize("how", ["cut", "batch", "zeros", "body", "removed", "empty"])
+def test_a_segment_before_the_recovery_point_must_reach_the_next(
+    bench: Any, how: str, has_index: bool
+) -> None:
+    """It is not read whole, but it can't have lost its end unseen."""
+    logs = filled(bench)
+    bench.log.flush_now()
+    point = bench.log.segments[-1].base_offset
+    path = logs[1]
+    content = bench.disk.read_file(path)
+    *_, (header, _) = read_batches(content)
+    size = header.size_bytes
+    if how == "removed":
+        bench.disk.remove(path)
+    else:
+        left = {"cut": content[:-5], "batch": content[:-size], "empty": b""}
+        left["body"] = content[:-9] + bytes(9)
+        bench.disk.overwrite(path, left.get(how, content[:-size] + bytes(size)))
+    if not has_index:
+        for name in ("index", "timeindex"):
+            bench.disk.remove(path.removesuffix("log") + name)
+    before = bench.disk.tree()
+    with pytest.raises(CorruptionError) as caught:
+        bench.reopen(recovery_point=point)
+    assert caught.value.path == (logs[0] if how == "removed" else path)
+    after = bench.disk.tree()
+    assert {name: after[name] for name in after if name.endswith(".log")} == {
+        name: before[name] for name in before if name.endswith(".log")
+    }, "evidence is left as it was found"
+
+
+@pytest.mark.parametrize("how", ["flip", "cut", "empty", "removed", "zeros"])
+def test_a_damaged_index_before_the_recovery_point_does_no_harm(bench: Any, how: str) -> None:
+    logs = filled(bench)
+    point = bench.log.segments[-1].base_offset
+    path = logs[1].removesuffix("log") + "index"
+    content = bench.disk.read_file(path)
+    assert content
+    spoiled = {
+        "flip": content[:-1] + bytes([content[-1] ^ 1]),
+        "cut": content[:-3],
+        "empty": b"",
+        "zeros": content + bytes(80),
+    }
+    if how == "removed":
+        bench.disk.remove(path)
+    else:
+        bench.disk.overwrite(path, spoiled[how])
+    log = bench.reopen(recovery_point=point)
+    assert log.log_end_offset == 30
+    assert bench.offsets() == list(range(30))
