@@ -179,8 +179,8 @@ def _check_ends(folder: Folder, segments: list[Segment]) -> Steps:
     for segment, following in pairwise(segments):
         file, end_offset, last = segment.log.get(), segment.base_offset, -1
         batches = walk(file, _last_indexed(folder, segment), segment.size)
-        for count, (last, header) in enumerate(batches):
-            end_offset = header.next_offset
+        for count, (position, header) in enumerate(batches):
+            last, end_offset = position, header.next_offset
             if count % STEP_BATCHES == 0:
                 yield 0
         if end_offset != following.base_offset:
