@@ -7,6 +7,8 @@ it in place of the image, and without the file that knows the machine's last sta
 starts as after a cut.
 
 It may lead nothing before it has again what the others have. A cut that cost no bytes is void.
+Topics are created up to the cut, and one while the broker is down: all that were acknowledged are
+known to everybody afterwards, as are those deleted; the broker that was cut votes in the quorum.
 """
 
 import shutil
@@ -18,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import NewTopic
 from tests.conftest import not_run
 from tests.faults.disks import COMMAND_TIMEOUT_S, MIB
 from tests.faults.load import ProduceLoad, TailReader, await_acknowledged, record_poll
@@ -28,7 +31,7 @@ from tests.faults.test_directories import create
 from tests.faults.test_network import held_by
 from tests.faults.test_power_cut import thread_states
 from tests.faults.test_replication import IMPATIENCE, tell, verdict
-from tests.interop.confluent import read_all
+from tests.interop.confluent import TIMEOUT_S, admin_of, read_all
 
 from headrace.node import lives
 from headrace.testing.history import History
@@ -100,6 +103,19 @@ def record_bytes(node: RigNode) -> int:
     return sum(log.stat().st_size for folder in folders for log in folder.glob("*.log"))
 
 
+def make_topics(servers: str, names: list[str]) -> None:
+    """One after the other, each acknowledged."""
+    admin = admin_of(servers)
+    for name in names:
+        new = NewTopic(name, num_partitions=1, replication_factor=3)
+        admin.create_topics([new])[name].result(TIMEOUT_S)
+
+
+def topics_at(address: str) -> set[str]:
+    """As one broker knows them."""
+    return set(admin_of(address).list_topics(timeout=TIMEOUT_S).topics)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("cut", range(3))
 def test_a_power_cut_of_a_leader_loses_nothing_acknowledged(
@@ -121,8 +137,13 @@ def test_a_power_cut_of_a_leader_loses_nothing_acknowledged(
         before = await_told(rig.addresses(), TOPIC, is_whole)
         led = {index for index, each in before.items() if each.leader == VICTIM}
         assert led
+        made = [f"made-{number}" for number in range(6)]
+        make_topics(servers, [*made, "unmade"])
+        admin = admin_of(servers)  # held: the answer dies with the client
+        admin.delete_topics(["unmade"])["unmade"].result(TIMEOUT_S)
         cost_bytes = cut_power(node, image)
         assert cost_bytes > 0, "void: everything had reached the disk"
+        make_topics(",".join(rig.addresses(VICTIM)), ["made-meanwhile"])
         rig.launch(node)
 
         def is_led_by_others(told: dict[int, Led]) -> bool:
@@ -142,5 +163,10 @@ def test_a_power_cut_of_a_leader_loses_nothing_acknowledged(
         for partition in range(PARTITIONS):
             held = [held_by(each, TOPIC, partition) for each in rig.nodes.values()]
             assert held[0] == held[1] == held[2]
+        for address in rig.addresses():
+            known = topics_at(address)
+            assert known >= {TOPIC, *made, "made-meanwhile"}, f"{address} forgot a topic"
+            assert "unmade" not in known, f"{address} has a deleted topic again"
         line = verdict(history, 1, [0.0])
-    tell(capsys, f"P1: a power cut that cost {cost_bytes} bytes", line)
+    what = f"a power cut of one of three that cost {cost_bytes} bytes, {len(made) + 1} topics kept"
+    tell(capsys, f"P1, P2 (min.insync.replicas - 1 = 1): {what}", line)
