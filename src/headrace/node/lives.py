@@ -18,6 +18,9 @@ A log that lacks something all the same was damaged, and the page cache is no pr
 all lives before this one are forgotten, on disk too, before recovery changes a byte. Else:
 1. the log of a killed process is damaged; 2. the next one cuts the damage off, and ends before it
 is registered; 3. the one after finds a whole log, and a life that it knows.
+
+A kill in the midst of a write tears a tail too, which nobody had been told of. It looks the same,
+and counts as damage: that costs a place that others have as well, the other mistake records.
 """
 
 from collections.abc import Sequence
