@@ -69,11 +69,57 @@ def break_disk(folder: Path) -> None:
         fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
     finally:
         os.close(descriptor)
+    _must_refuse(folder)
+
+
+def _must_refuse(folder: Path) -> None:
     try:
         (folder / "probe").write_bytes(b"x")
     except OSError:
         return
     raise AssertionError("the disk still takes writes: nothing was broken")
+
+
+def make_read_only(folder: Path) -> None:
+    """As the kernel does to a damaged ext4 under those who write to it; an operator's remount
+    would be refused while a file is open for writing."""
+    device = _device_of(folder)
+    _run("mount", "-o", "remount,errors=remount-ro", str(folder))
+    trigger = Path("/sys/fs/ext4") / device.name / "trigger_fs_error"
+    try:
+        trigger.write_text("found by a test")
+    except OSError as error:
+        not_run(f"an ext4 can't be made read-only here: {error}")
+    _must_refuse(folder)
+
+
+def _device_of(folder: Path) -> Path:
+    """Never any but a loop device: the machine's own disks are behind the same files."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        device, target, *_ = line.split()
+        if target == str(folder) and device.startswith("/dev/loop"):
+            return Path(device)
+    raise AssertionError(f"{folder} is no mount of a loop device")
+
+
+def forbid_changes(folder: Path) -> None:
+    """No file can be made, renamed or removed there any more; those that are open go on. For a
+    broker that is no root, `chmod` would do the same."""
+    if shutil.which("chattr") is None:
+        not_run("chattr is not installed")
+    _run("chattr", "-R", "-f", "+i", *(str(each) for each in folder.rglob("*") if each.is_dir()))
+    _run("chattr", "+i", str(folder))
+    _must_refuse(folder)
+
+
+def remove_everything(folder: Path) -> None:
+    """What is open can still be written to, and nobody will ever find it."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
 
 
 def fill(folder: Path, leave_bytes: int = 0) -> Path:

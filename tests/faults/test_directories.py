@@ -1,14 +1,25 @@
 """A log directory that fails under load takes its own replicas out of service, and nothing else.
 
 Three brokers with two directories each; one of them lies on a file system that the test breaks:
-every write fails with EIO. An idempotent producer writes with acks=all all the while.
+
+W2  every write fails with EIO
+W5  the file system becomes read-only; no name in it can be changed any more; all of it is removed
+
+An idempotent producer writes with acks=all all the while.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
-from tests.faults.disks import break_disk, breakable_disk
+from tests.faults.disks import (
+    break_disk,
+    breakable_disk,
+    forbid_changes,
+    make_read_only,
+    remove_everything,
+)
 from tests.faults.load import ProduceLoad, TailReader, await_acknowledged, record_poll
 from tests.faults.node_rig import NodeRig, rig_of
 from tests.faults.readers import end_offsets, invented
@@ -22,6 +33,12 @@ from headrace.testing.history import History
 PARTITIONS = 6
 VICTIM = 2
 TOPIC = "on-disks"
+BREAKS: dict[str, Callable[[Path], None]] = {
+    "W2-eio": break_disk,
+    "W5-read-only": make_read_only,
+    "W5-unchangeable": forbid_changes,
+    "W5-removed": remove_everything,
+}
 
 
 def create(rig: NodeRig) -> None:
@@ -35,8 +52,12 @@ def held_in(folder: Path) -> set[int]:
     return {int(path.name.rpartition("-")[2]) for path in folder.glob(f"{TOPIC}-[0-9]*")}
 
 
+@pytest.mark.parametrize(
+    "row",
+    [row if row == "W2-eio" else pytest.param(row, marks=pytest.mark.long) for row in BREAKS],
+)
 def test_a_failed_directory_takes_exactly_its_replicas_along(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str
 ) -> None:
     rig = rig_of(tmp_path, directories=2)
     broken = rig.nodes[VICTIM].log_dirs[1]
@@ -58,7 +79,7 @@ def test_a_failed_directory_takes_exactly_its_replicas_along(
         led_there = {index for index in doomed if before[index].leader == VICTIM}
         led_here = {index for index in safe if before[index].leader == VICTIM}
         assert led_there, "a leadership is to be moved"
-        break_disk(broken)
+        BREAKS[row](broken)
 
         def has_moved(led: dict[int, Led]) -> bool:
             return bool(led) and all(
@@ -84,4 +105,4 @@ def test_a_failed_directory_takes_exactly_its_replicas_along(
         assert tail.errors == []
         assert invented(history) == []
         line = verdict(history, 1, [load.gaps.longest_s()])
-    tell(capsys, f"a directory with {len(doomed)} of {PARTITIONS} replicas failed", line)
+    tell(capsys, f"{row}: a directory with {len(doomed)} of {PARTITIONS} replicas failed", line)

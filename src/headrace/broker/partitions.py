@@ -367,6 +367,8 @@ class Partitions:
             if not self._has_caught_up and self.homes.may_be_lost(assigned):
                 self._damage.add_missed(topic.name, topic.topic_id, index)
                 return None
+            if not self._has_caught_up:
+                self._report_misses(topic.name, index)
             directory = self._preferred(topic.name, index) or self.homes.choose(assigned)
             if not self.homes.lost:
                 return self._add_unmade(topic, described, config, directory)
@@ -451,8 +453,24 @@ class Partitions:
         except StorageError as error:
             self._on_storage_error(error.path, error)
 
+    def _report_misses(self, topic: str, index: int) -> None:
+        for directory in self.homes.directories:
+            end_offset = directory.misses(topic, index)
+            if end_offset:
+                self._report_shortened(f"{topic}-{index}", 0, end_offset)
+
+    def _report_shortened(self, name: str, log_end_offset: int, missing_up_to: int) -> None:
+        self._log.warning(
+            "log_shortened",
+            partition=name,
+            log_end_offset=log_end_offset,
+            missing_up_to=missing_up_to,
+        )
+
     def _report_recovery(self, name: str, log: PartitionLog) -> None:
         recovered = log.recovered
+        if recovered.missing_up_to:
+            self._report_shortened(name, recovered.log_end_offset, recovered.missing_up_to)
         if recovered.cut_bytes or recovered.dropped_segments:
             self._log.warning(
                 "log_recovered",

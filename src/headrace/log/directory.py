@@ -84,6 +84,9 @@ class LogDirectory:
         """Why records are refused; not a failure."""
         self.on_full: Callable[[DiskFullError], None] | None = None
         self.on_failure: Callable[[StorageError], None] | None = None
+        self.on_shortened: Callable[[], None] | None = None
+        """A log here may have lost records: told before recovery cuts any, and where a log ends
+        below the high watermark that was noted of it."""
         self.damaged_checkpoints: list[CorruptionError] = []
         """Checkpoints that could not be read; their logs are recovered from the start."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
@@ -285,6 +288,7 @@ class LogDirectory:
                 clean=self.was_clean and not is_new,
                 recovery_point=self._recovery_points.get(key, 0),
                 log_start_offset=self._log_starts.get(key, 0),
+                before_cut=self._tell_shortened,
             )
         except CorruptionError as error:
             self.damaged[key] = error
@@ -299,11 +303,27 @@ class LogDirectory:
         log.clean_offset = self._clean_offsets.get(key, 0)
         self.damaged.pop(key, None)
         self.logs[key] = log
+        if self.high_watermarks.get(key, 0) > log.log_end_offset:
+            log.recovered.missing_up_to = self.high_watermarks[key]
+            self._tell_shortened()
         self._folders.note(topic, index)
         if is_new:
             self._new.append(log)
         log.release_files()
         return log
+
+    def misses(self, topic: str, index: int) -> int:
+        """The end of what this directory had of a partition that has no folder in it, 0 if it had
+        nothing: whoever deletes a partition forgets its numbers."""
+        key = (topic, index)
+        end_offset = max(self._recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
+        if end_offset:
+            self._tell_shortened()
+        return end_offset
+
+    def _tell_shortened(self) -> None:
+        if self.on_shortened is not None:
+            self.on_shortened()
 
     # -- copies from another directory (KIP-113) -----------------------------------------------
 
@@ -491,6 +511,7 @@ class LogDirectory:
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         self.checkpoint_clean_offsets()
+        self._write_offsets(checkpoints.HIGH_WATERMARKS, self.high_watermarks, sync=False)
 
     def _forget(self, key: TopicPartition) -> bool:
         """Numbers of a partition that is no more must not be another's. True if there were any."""

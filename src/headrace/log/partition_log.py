@@ -9,7 +9,7 @@ offset that should be there and is not is told as damage, never skipped.
 """
 
 from bisect import bisect_right
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError
@@ -54,6 +54,7 @@ class PartitionLog(LogWriter):
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        before_cut: Callable[[], None] | None = None,
     ) -> "PartitionLog":
         """Open or create, all steps at once."""
         return run(
@@ -69,6 +70,7 @@ class PartitionLog(LogWriter):
                 clean=clean,
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
+                before_cut=before_cut,
             )
         )
 
@@ -87,14 +89,23 @@ class PartitionLog(LogWriter):
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        before_cut: Callable[[], None] | None = None,
     ) -> "Generator[int, None, PartitionLog]":
-        """The same in bounded steps, each yielding the bytes it read."""
+        """The same in bounded steps, each yielding the bytes it read.
+
+        `before_cut` is called before recovery cuts anything.
+        """
         if not storage.is_directory(path):
             storage.make_directory(path)
         topic_id = agree_topic_id(storage, path, topic_id)
         may_have_gaps = has_gaps(storage, path)
         folder = Folder(
-            files, path, config, clock.now_ms(), may_have_gaps=may_have_gaps or config.compact
+            files,
+            path,
+            config,
+            clock.now_ms(),
+            may_have_gaps=may_have_gaps or config.compact,
+            before_cut=before_cut,
         )
         recovered = yield from recover(
             folder, clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset

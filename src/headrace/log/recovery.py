@@ -4,12 +4,17 @@ Owns: the order of steps from a list of file names to a log that can be served, 
 judgement of damage. Must not know: directories of partitions, checkpoints of offsets (arguments).
 
 After a clean stop nothing is scanned. After any other, the segments from the recovery point on
-are read whole, every batch's CRC checked:
+are read whole, every batch's CRC checked; of those before only the end is looked at:
 
 - Damage with nothing good behind it in the same file is a torn tail: it was never synced, it
   is cut off, and with it go the later segments (none of them can have been synced either).
 - Damage with a good batch behind it, or any loss below the recovery point, is not what a crash
   does. `CorruptionError` names file and position; the partition stays offline, nothing is cut.
+- No segment at all where something was synced is such a loss too, and so is one that ends before
+  the next begins.
+
+Whoever opens the folder is told before anything is cut (`Folder.before_cut`): a tail is torn by a
+power cut, and where there was none the log may lack what others were told it has.
 
 Spec: Kafka's LogLoader, save that Kafka cuts in the second case too. KAFKA-12520, KAFKA-13603.
 
@@ -18,19 +23,23 @@ log backwards); a generator step reads at most `STEP_BYTES` or one batch.
 """
 
 import re
-from collections.abc import Generator
+import struct
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from headrace.base.errors import CorruptionError
 from headrace.base.storage import File
-from headrace.log.batches import fault_of
+from headrace.log.batches import fault_of, header_at, walk
 from headrace.log.config import LogConfig
 from headrace.log.file_budget import FileBudget
 from headrace.log.leftovers import tidy
+from headrace.log.offset_index import ENTRY_BYTES
 from headrace.log.segment import Segment
 from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader, crc_of, read_header
 
 STEP_BYTES = 1 << 20
+STEP_BATCHES = 4096
 LOG_NAME = re.compile(r"(\d{20})\.log\Z")
 
 Steps = Generator[int, None, None]
@@ -48,6 +57,9 @@ class Recovered:
     scanned_bytes: int = 0
     cut_bytes: int = 0
     dropped_segments: int = 0
+    missing_up_to: int = 0
+    """Records up to here were committed and are not here: the last high watermark that was noted.
+    0 where the log reaches as far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,8 @@ class Folder:
     now_ms: int
     may_have_gaps: bool = False
     """Compaction may have left out offsets."""
+    before_cut: Callable[[], None] | None = None
+    """Called before bytes go, so that a stop in between can't hide that they were there."""
 
     def segment(self, base_offset: int, size: int) -> Segment:
         return Segment(
@@ -89,6 +103,9 @@ def recover(
             recovered.log_end_offset = segments[-1].last_offset() + 1
         _check_end(recovered, max(recovery_point, log_start_offset))
     else:
+        if recovery_point > log_start_offset:
+            reason = f"no segment is left, but the log was synced up to {recovery_point}"
+            raise CorruptionError(folder.path, 0, reason)
         segment = folder.segment(log_start_offset, 0)
         segment.create()
         segments.append(segment)
@@ -127,6 +144,8 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
         if segment.base_offset <= recovery_point:
             first = slot
     recovered.scanned_from = segments[first].base_offset
+    if not folder.may_have_gaps:
+        yield from _check_ends(folder, segments[: first + 1])
     slot = first
     while slot < len(segments):
         segment = segments[slot]
@@ -135,6 +154,7 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
         recovered.scanned_bytes += segment.size
         if scan.fault is not None:
             _check_synced(segment, scan, recovery_point)
+            _tell_of_cut(folder)
             recovered.cut_bytes += segment.size - scan.position
             segment.log.get().truncate(scan.position)
             segment.size = scan.position
@@ -146,10 +166,54 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
             if scan.fault is not None or _breaks(folder, scan, following):
                 if scan.next_offset < recovery_point:
                     _raise_missing(segment, scan, recovery_point)
+                _tell_of_cut(folder)
                 _drop(folder, recovered, slot + 1)
         slot += 1
     if recovered.cut_bytes or recovered.dropped_segments:
         _make_durable(folder, segments[-1])
+
+
+def _check_ends(folder: Folder, segments: list[Segment]) -> Steps:
+    """Each of these but the last, which is scanned, reaches to where the next begins, and its last
+    batch is whole."""
+    for segment, following in pairwise(segments):
+        file, end_offset, last = segment.log.get(), segment.base_offset, -1
+        batches = walk(file, _last_indexed(folder, segment), segment.size)
+        for count, (position, header) in enumerate(batches):
+            last, end_offset = position, header.next_offset
+            if count % STEP_BATCHES == 0:
+                yield 0
+        if end_offset != following.base_offset:
+            reason = f"ends at offset {end_offset}, the next begins at {following.base_offset}"
+            raise CorruptionError(segment.log.path, segment.size, reason)
+        batch = file.read(last, header.size_bytes)
+        if crc_of(batch, 0, len(batch)) != header.crc:
+            raise CorruptionError(segment.log.path, last, "wrong CRC")
+
+
+def _last_indexed(folder: Folder, segment: Segment) -> int:
+    """The position that the index file's last entry names, 0 if that is not to be trusted.
+
+    No more of it is read: a terabyte of logs has gigabytes of indexes.
+    """
+    storage, path = folder.files.storage, segment.stem + ".index"
+    if not storage.exists(path) or storage.size(path) < ENTRY_BYTES:
+        return 0
+    file = storage.open(path, read_only=True)
+    relative, position = struct.unpack(">ii", file.read(file.size() - ENTRY_BYTES, ENTRY_BYTES))
+    file.close()
+    if not 0 < position < segment.size:
+        return 0
+    try:
+        header = header_at(segment.log.get(), position, segment.size)
+    except CorruptionError:
+        return 0
+    return position if header.last_offset == segment.base_offset + relative else 0
+
+
+def _tell_of_cut(folder: Folder) -> None:
+    if folder.before_cut is not None:
+        folder.before_cut()
 
 
 def _make_durable(folder: Folder, last: Segment) -> None:

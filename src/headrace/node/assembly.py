@@ -65,6 +65,10 @@ class AssembledNode:
         self._seams = seams
         self.addresses = advertised
         self._is_ending = False
+        # Before the broker is made, which opens logs.
+        self._lives = Lives(seams.storage, [each.path for each in directories])
+        for directory in directories:
+            directory.on_shortened = self._lives.forget
         self._on_leader_change: list[Callable[[int, int], None]] = []
         self.controller = self._make_controller() if config.is_controller else None
         self.listener = None if self.controller is None else self._make_listener(self.controller)
@@ -95,7 +99,6 @@ class AssembledNode:
         host.on_inactive = self._on_inactive
         host.on_leader_change = self._tell_leader_change
         self._has_begun = False
-        self._lives = Lives(seams.storage, [each.path for each in directories])
 
     # -- making ------------------------------------------------------------------------
 
@@ -250,6 +253,10 @@ class AssembledNode:
     def _previous_epoch(self) -> int:
         """Of the life before this one, if nothing that it wrote can be lost; else -1."""
         assert self.broker is not None
+        if self._lives.are_forgotten:
+            # It may be the last of an ISR, or eligible, and lack what others were told it has.
+            self._seams.log.warning("logs_shortened", previous_broker_epoch=-1)
+            return -1
         epochs = {each.last_broker_epoch if each.was_clean else -1 for each in self.directories}
         if epochs != {-1}:
             return epochs.pop() if len(epochs) == 1 else -1

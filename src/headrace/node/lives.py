@@ -13,6 +13,14 @@ registered was here since then, all that it wrote still is.
 
 It need not be synced: it says something only as long as the page cache lives. An incarnation is
 noted before it is registered, so that none can be registered and unknown.
+
+A log that lacks something all the same was damaged, and the page cache is no proof any more: then
+all lives before this one are forgotten, on disk too, before recovery changes a byte. Else:
+1. the log of a killed process is damaged; 2. the next one cuts the damage off, and ends before it
+is registered; 3. the one after finds a whole log, and a life that it knows.
+
+A kill in the midst of a write tears a tail too, which nobody had been told of. It looks the same,
+and counts as damage: that costs a place that others have as well, the other mistake records.
 """
 
 from collections.abc import Sequence
@@ -29,6 +37,7 @@ class Lives:
         self._storage = storage
         self._paths = paths
         self._boot_id = storage.boot_id()
+        self.are_forgotten = False
 
     def note(self, incarnation_id: bytes) -> None:
         """Before it is registered."""
@@ -41,6 +50,18 @@ class Lives:
                 self._storage.replace_file(f"{path}/{FILE}", content, sync=False)
             except StorageError:
                 continue  # unknown there: the next start takes it for an unclean stop
+
+    def forget(self) -> None:
+        """What was written in lives before this one may be lost."""
+        if self.are_forgotten:
+            return
+        self.are_forgotten = True
+        for path in self._paths:
+            try:
+                if self._storage.exists(f"{path}/{FILE}"):
+                    self._storage.remove(f"{path}/{FILE}")
+            except StorageError:
+                continue  # a directory that fails is registered no more
 
     def knows(self, incarnation_id: bytes) -> bool:
         """Whether that process ran here since the machine started, with all directories."""

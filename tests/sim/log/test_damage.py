@@ -223,3 +223,48 @@ def test_damage_in_the_middle_names_file_and_position(world: Callable[..., Any])
     assert other.log_end_offset == 0
     w.directory.close()
     assert not w.disk.exists("/data/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("damage", ["cut", "batches", "zeros", "removed"])
+def test_no_synced_segment_loses_its_end_unseen(world: Callable[..., Any], damage: str) -> None:
+    """Rows B2 to B4 below the recovery point, where a start reads no more than the ends. Only a
+    first segment that is gone looks like one that retention took."""
+    for slot in range(4):
+        w = world(slot)
+        for _ in range(25):
+            w.produce()
+        w.log.flush_now()
+        w.directory.checkpoint({})
+        w.synced_end = w.log.log_end_offset
+        w.disk.kill()
+        path = paths_of(w, "log")[slot]
+        content = w.disk.read_file(path)
+        sizes = [read_header(content).size_bytes]
+        while sum(sizes) < len(content):
+            sizes.append(read_header(content, sum(sizes)).size_bytes)
+        if damage == "removed":
+            w.disk.remove(path)
+        elif damage == "batches":
+            w.disk.overwrite(path, content[: sum(sizes[: w.rng.randrange(len(sizes))])])
+        else:
+            size = w.rng.randrange(len(content))
+            tail = bytes(len(content) - size) if damage == "zeros" else b""
+            w.disk.overwrite(path, content[:size] + tail)
+        is_first_removed = damage == "removed" and slot == 0
+        assert judge(w) == ("served" if is_first_removed else "refused")
+
+
+def test_what_ends_below_its_high_watermark_says_so(world: Callable[..., Any]) -> None:
+    """An older copy of the last segment: every batch of it is whole."""
+    w = prepare(world, 3, "kill")
+    w.open()
+    w.directory.checkpoint({("t", 0): w.log.log_end_offset})
+    end_offset = w.log.log_end_offset
+    w.disk.kill()
+    path = max(paths_of(w, "log"), key=lambda path: (w.disk.size(path) > 0, path))
+    content = w.disk.read_file(path)
+    w.disk.overwrite(path, content[: -len(w.written[-1].content)])
+    log = w.open()
+    assert log.log_end_offset == w.written[-1].base_offset
+    assert log.recovered.cut_bytes == 0
+    assert log.recovered.missing_up_to == end_offset

@@ -333,3 +333,56 @@ def test_checkpointing_looks_at_the_indexes_of_moved_logs_alone(
     append(logs[1])
     directory.checkpoint({})
     assert looked == [0, 1, 2, 1]
+
+
+class Shortened:
+    """Counts what a directory tells of logs that lost something."""
+
+    def __init__(self, home: Home) -> None:
+        self.count = 0
+        home.directory.on_shortened = self
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+def noted(home: Home) -> str:
+    """A log of five records, the high watermark behind them noted; its last segment."""
+    home.open()
+    append(home.partition(), 5)
+    home.directory.checkpoint({("t", 0): 5})
+    home.disk.kill()
+    return max(path for path in home.disk.tree() if path.endswith(".log"))
+
+
+def test_a_log_that_ends_below_its_high_watermark_is_told_of(home: Home) -> None:
+    last = noted(home)
+    home.open()
+    told = Shortened(home)
+    assert home.partition().recovered.missing_up_to == 0
+    assert told.count == 0
+    home.disk.kill()
+    home.disk.overwrite(last, b"")
+    home.open()
+    told = Shortened(home)
+    log = home.partition()
+    assert log.log_end_offset < 5
+    assert log.recovered.cut_bytes == 0, "nothing was torn: the checkpoint alone can tell"
+    assert log.recovered.missing_up_to == 5
+    assert told.count == 1
+
+
+def test_a_folder_that_is_gone_is_missed_unless_it_was_deleted(home: Home) -> None:
+    noted(home)
+    for path in [path for path in home.disk.tree() if path.startswith("/data/t-0/")]:
+        home.disk.remove(path)
+    home.disk.remove_directory("/data/t-0")
+    home.open()
+    told = Shortened(home)
+    assert home.directory.misses("t", 0) == 5
+    assert home.directory.misses("t", 1) == 0
+    assert told.count == 1
+    append(home.partition(), 2)
+    home.directory.delete_partition(home.directory.logs["t", 0])
+    home.disk.kill()
+    assert home.open().misses("t", 0) == 0, "what is deleted is not missed"

@@ -48,3 +48,21 @@ def test_where_the_machine_has_no_id_nobody_is_known() -> None:
     used.boot_id = lambda: ""  # type: ignore[method-assign]
     Lives(used, PATHS).note(A)
     assert not Lives(used, PATHS).knows(A)
+
+
+def test_lives_that_may_have_lost_something_are_forgotten_for_good() -> None:
+    """Also by the process after one that ended before it was registered."""
+    used = disk()
+    Lives(used, PATHS).note(A)
+    used.kill()
+    lives = Lives(used, PATHS)
+    assert not lives.are_forgotten
+    lives.forget()
+    assert lives.are_forgotten
+    assert not lives.knows(A)
+    used.kill()
+    after = Lives(used, PATHS)
+    assert not after.knows(A)
+    after.note(B)
+    assert after.knows(B)
+    assert not after.knows(A)
