@@ -210,7 +210,7 @@ _TORN = frozenset({"L1", "L4", "L5", "L6", "L8", "L21"})
 BUGS = [
     Bug("ack before isr", _ack_before_isr, frozenset({"L14"}), 3),
     Bug("truncate to high watermark", _truncate_to_high_watermark, _LOST, 5),
-    Bug("isr join below the epoch start", _join_below_epoch_start, _LOST, 20),
+    Bug("isr join below the epoch start", _join_below_epoch_start, _LOST, 60),
     Bug("a proposed replica does not count", _proposed_does_not_count, _LOST | {"L12"}, 5),
     Bug("commit below the minimal isr", _commit_below_min_isr, _LOST | {"L14"}, 20),
     Bug("a new leader takes all for committed", _lead_to_the_end, _LOST | {"L14"}, 20),
@@ -223,7 +223,7 @@ BUGS = [
     Bug("a prepared end is not taken up", _prepared_is_not_taken_up, _TORN | {"live"}, 60),
 ]
 
-FIRST_SEED = {"isr join below the epoch start": 165}
+FIRST_SEED = {"isr join below the epoch start": 440}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
 
 EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)
