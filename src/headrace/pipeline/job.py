@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,7 @@ class Pipeline:
         self._attempts = 0
         self._bytes_per_record: dict[str, float] = {}
         self._nonce = secrets.token_hex(6)
+        self._clients = ExitStack()
         self._schema: str | None = None
         self._metrics = PipelineMetrics(settings.name)
         self._lag_due_s = 0.0
@@ -108,26 +109,38 @@ class Pipeline:
         began_s = time.monotonic()
         topics = preflight.check(settings)
         self._say(f"pipeline {settings.name}: {', '.join(topics)} → {settings.target}")
-        if settings.metrics_port >= 0:
-            port = self._metrics.serve(settings.metrics_port)
-            self._say(f"metrics on http://127.0.0.1:{port}/metrics")
-        self._open()
-        if self._spark is None:
-            self._say("starting Spark …")
-            compiler = _compile_aside()
-            name = f"headrace-{settings.name}"
-            self._spark = start_session(
-                name, settings.master, settings.spark, is_light=settings.is_raw
-            )
-            if compiler is not None:
-                compiler.wait()
         try:
-            if not settings.is_raw and settings.schema != INFER:
-                transform.check(self._spark, settings)
+            if settings.metrics_port >= 0:
+                port = self._metrics.serve(settings.metrics_port)
+                self._say(f"metrics on http://127.0.0.1:{port}/metrics")
+            self._prepare()
+            # From here on a driver before this one is out: nothing that can be known earlier
+            # may keep this one from its work.
+            self._open()
             self._say(f"ready after {time.monotonic() - began_s:.1f} s")
             self._run_with_restarts()
         finally:
             self._close()
+
+    def _prepare(self) -> None:
+        """Spark is up and takes the transformation."""
+        settings = self.settings
+        if self._spark is None:
+            self._say("starting Spark …")
+            compiler = _compile_aside()
+            name = f"headrace-{settings.name}"
+            try:
+                self._spark = start_session(
+                    name, settings.master, settings.spark, is_light=settings.is_raw
+                )
+            finally:
+                if compiler is not None:
+                    compiler.wait()
+        if settings.schema == INFER:
+            pin = SchemaPin(HdfsFiles(settings.checkpoint_url), settings.rooms, self._nonce)
+            settings = replace(settings, schema=pin.read() or INFER)
+        if not settings.is_raw and settings.schema != INFER:
+            transform.check(self._spark, settings)
 
     def stop(self) -> None:
         """Ends `run` soon, from any thread. A batch under way is completed by the next driver."""
@@ -142,9 +155,9 @@ class Pipeline:
             if settings.target_url == settings.checkpoint_url
             else HdfsFiles(settings.target_url)
         )
-        self._log = LogClient(settings.log)
+        self._log = self._clients.enter_context(LogClient(settings.log))
         # Asked while a batch is running in Spark's thread: a client serves one at a time.
-        self._lag_log = LogClient(settings.log)
+        self._lag_log = self._clients.enter_context(LogClient(settings.log))
         self._batches = Batches(self._checkpoint_files, rooms, self._nonce)
         self._pin = SchemaPin(self._checkpoint_files, rooms, self._nonce)
         driver = Driver(socket.gethostname(), os.getpid(), self._nonce, int(time.time() * 1000))
@@ -156,8 +169,7 @@ class Pipeline:
 
     def _close(self) -> None:
         self._metrics.close()
-        self._log.close()
-        self._lag_log.close()
+        self._clients.close()
         if self._owns_spark and self._spark is not None:
             self._spark.stop()
             self._spark = None
