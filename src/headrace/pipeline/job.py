@@ -60,7 +60,15 @@ LAG_INTERVAL_S = 5.0
 ASIDE_KEPT_MS = 3_600_000
 _WATCH_S = 1
 
-FINAL = (Fenced, DataLost, CorruptRecords, PublicationConflict, MissingTopic, UsageError)
+FINAL = (
+    Fenced,
+    DataLost,
+    CorruptRecords,
+    PublicationConflict,
+    MissingTopic,
+    UsageError,
+    preflight.CannotStart,
+)
 """Failures that come again: no restart helps."""
 
 _RAISED = re.compile(r"^headrace\.(?:\w+\.)*\w+: (.+)$", re.MULTILINE)
@@ -283,6 +291,10 @@ class Pipeline:
             raise
 
     def _run_batch(self, rows: Sequence[Any], batch_id: int) -> None:
+        new = {row.topic for row in rows} - {topic for topic, _ in self._positions}
+        if new:
+            # Of a pattern, found while it runs: they may have been flushed here before.
+            preflight.check_target(self._files, self._batches, self.settings, new)
         wanted = Wanted(
             ends={(row.topic, row.partition): row.end for row in rows},
             starts={(row.topic, row.partition): row.start for row in rows},

@@ -3,6 +3,8 @@
 Owns: the questions and their order. Must not know: Spark. Nothing is written.
 """
 
+from collections.abc import Iterable
+
 from headrace.base.errors import HeadraceError
 from headrace.client.errors import ClientError
 from headrace.client.hadoop_rpc import RpcConnectionError
@@ -50,13 +52,16 @@ def check_log(settings: Settings) -> list[str]:
         watch.close()
 
 
-def check_target(files: TargetFiles, batches: Batches, settings: Settings) -> None:
-    """A target that has files, but a checkpoint that knows none: they would come a second time."""
+def check_target(
+    files: TargetFiles, batches: Batches, settings: Settings, topics: Iterable[str]
+) -> None:
+    """A target that has files of a topic that the checkpoint does not know: they would come a
+    second time."""
     # A plan alone is enough: who died between the renames and the first commit left files too.
-    if batches.standing().last is not None:
-        return
+    last = batches.standing().last
+    known = set() if last is None else {topic for topic, _ in last.positions}
     rooms = settings.rooms
-    for topic in settings.topics:
+    for topic in sorted(set(topics) - known):
         for entry in files.walk(rooms.published(topic_folder(topic))):
             if parse_name(entry.name) is not None:
                 raise CannotStart(
@@ -87,7 +92,7 @@ def check(settings: Settings) -> list[str]:
         files if settings.target_url == settings.checkpoint_url else HdfsFiles(settings.target_url)
     )
     try:
-        check_target(target, Batches(files, settings.rooms, "preflight"), settings)
+        check_target(target, Batches(files, settings.rooms, "preflight"), settings, topics)
     except FilesError as error:
         raise CannotStart(str(error)) from None
     return topics

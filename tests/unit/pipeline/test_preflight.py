@@ -3,12 +3,14 @@
 import pytest
 from tests.unit.pipeline.flushing import Flushing, record
 
+from headrace.pipeline.job import is_final
+from headrace.pipeline.layout import Rooms
 from headrace.pipeline.plan import COMMIT
 from headrace.pipeline.preflight import CannotStart, check_target
 from headrace.pipeline.settings import Settings
 
 SETTINGS = Settings(
-    "nowhere:1", "hdfs://nowhere:1/lake", topics=("orders",), name="p", checkpoint=""
+    "nowhere:1", "hdfs://nowhere:1/lake", topic_pattern="or.*|pay.*", name="p", checkpoint=""
 )
 
 
@@ -22,7 +24,7 @@ def flushed() -> Flushing:
 def test_files_of_a_first_batch_that_was_not_committed_are_ours() -> None:
     flushing = flushed()
     flushing.files.delete(flushing.rooms.record_of(0, COMMIT))
-    check_target(flushing.files, flushing.batches(), SETTINGS)
+    check_target(flushing.files, flushing.batches(), SETTINGS, ["orders"])
     assert len(flushing.flush()) == 1
     assert flushing.verify().is_right
 
@@ -31,4 +33,18 @@ def test_files_that_the_checkpoint_does_not_know_are_in_the_way() -> None:
     flushing = flushed()
     flushing.files.delete(flushing.rooms.batches)
     with pytest.raises(CannotStart, match="would be written twice"):
-        check_target(flushing.files, flushing.batches(), SETTINGS)
+        check_target(flushing.files, flushing.batches(), SETTINGS, ["orders"])
+
+
+def test_a_topic_that_is_added_may_have_files_too() -> None:
+    flushing = flushed()
+    of_another = Flushing({("payments", 0): [record(0, offset) for offset in range(10)]})
+    of_another.files, of_another.rooms = flushing.files, Rooms("/lake", "/elsewhere", "q")
+    of_another.flush()
+    check_target(flushing.files, flushing.batches(), SETTINGS, ["orders"])
+    with pytest.raises(CannotStart, match=r"files of topic payments .* would be written twice"):
+        check_target(flushing.files, flushing.batches(), SETTINGS, ["orders", "payments"])
+
+
+def test_files_in_the_way_end_a_running_pipeline() -> None:
+    assert is_final(CannotStart("files are in the way"))
