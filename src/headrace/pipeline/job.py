@@ -268,6 +268,7 @@ class Pipeline:
         options = replace(
             preflight.watch_options(settings),
             known=self._positions,
+            topic_ids={} if last is None else last.topic_ids,
             bytes_per_record=self._bytes_per_record,
         )
         rows = self._spark.readStream.format(FORMAT).option(OPTION, options.to_json()).load()
