@@ -3,9 +3,11 @@
 Owns: the questions and their order. Must not know: Spark. Nothing is written.
 """
 
+import socket
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
-from headrace.base.errors import HeadraceError
+from headrace.base.errors import HeadraceError, UsageError
 from headrace.client.errors import ClientError
 from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient
@@ -17,6 +19,8 @@ from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
 REACH_TIMEOUT_MS = 700
+MASTER_TIMEOUT_S = 3.0
+STANDALONE = "spark://"
 
 
 class CannotStart(HeadraceError):
@@ -40,6 +44,25 @@ def check_broker(settings: Settings) -> None:
             cluster.reach(timeout_ms=REACH_TIMEOUT_MS)
     except ClientError as error:
         raise CannotStart(f"no broker answers at {settings.bootstrap_servers}: {error}") from None
+
+
+def check_master(master: str | None) -> None:
+    """A standalone master answers: Spark would find out in a minute, with pages of traces."""
+    if master is None or not master.startswith(STANDALONE):
+        return
+    refusals = []
+    for address in master.removeprefix(STANDALONE).split(","):
+        parts = urlsplit(f"//{address}")
+        try:
+            if not parts.hostname or not parts.port:
+                raise UsageError(f"--master is {STANDALONE}HOST:PORT, not {master!r}")
+            socket.create_connection((parts.hostname, parts.port), MASTER_TIMEOUT_S).close()
+            return
+        except ValueError:
+            raise UsageError(f"--master is {STANDALONE}HOST:PORT, not {master!r}") from None
+        except OSError as error:
+            refusals.append(f"{address}: {error}")
+    raise CannotStart(f"Spark's master does not answer: {'; '.join(refusals)}")
 
 
 def check_log(settings: Settings) -> list[str]:
@@ -84,6 +107,7 @@ def watch_options(settings: Settings) -> TopicWatchOptions:
 
 def check(settings: Settings) -> list[str]:
     """All of it. Returns the topics."""
+    check_master(settings.master)
     topics = check_log(settings)
     for url in sorted({settings.target_url, settings.checkpoint_url}):
         check_file_system(url)

@@ -1,12 +1,15 @@
 """A target with files and a checkpoint: which of the two a new driver may believe."""
 
+import socket
+
 import pytest
 from tests.unit.pipeline.flushing import Flushing, record
 
+from headrace.base.errors import UsageError
 from headrace.pipeline.job import is_final
 from headrace.pipeline.layout import Rooms
 from headrace.pipeline.plan import COMMIT
-from headrace.pipeline.preflight import CannotStart, check_target
+from headrace.pipeline.preflight import CannotStart, check_master, check_target
 from headrace.pipeline.settings import Settings
 
 SETTINGS = Settings(
@@ -48,3 +51,17 @@ def test_a_topic_that_is_added_may_have_files_too() -> None:
 
 def test_files_in_the_way_end_a_running_pipeline() -> None:
     assert is_final(CannotStart("files are in the way"))
+
+
+def test_a_master_that_does_not_answer_is_said_before_spark_starts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        check_master(f"spark://127.0.0.1:{port}")
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    with pytest.raises(CannotStart, match=f"master does not answer: 127.0.0.1:{port}"):
+        check_master(f"spark://127.0.0.1:{port}")
+    for address in ("127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":7077"):
+        with pytest.raises(UsageError, match="--master is spark://HOST:PORT"):
+            check_master(f"spark://{address}")
+    check_master("local[2]")
+    check_master(None)
