@@ -29,6 +29,7 @@ from headrace.pipeline.layout import file_name, folder_of
 from headrace.pipeline.parquet_file import TRANSFORMED, StagedFile, offsets_checksum
 from headrace.pipeline.plan import FileFacts, SliceFacts
 from headrace.pipeline.ranges import OffsetRange
+from headrace.pipeline.row_wise import check_row_wise
 from headrace.pipeline.settings import Settings
 from headrace.pipeline.target_files import TargetFiles
 
@@ -141,6 +142,7 @@ def _built(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Ro
     if settings.sql is not None:
         events.createOrReplaceTempView("events")
         found = spark.sql(with_hidden(settings.sql, hidden))
+        check_row_wise(found._jdf.queryExecution().analyzed())
         return _with_event_time(replace(rows, transformed=found), settings)
     if settings.transform is not None:
         events = _function(settings.transform)(events)
@@ -454,6 +456,12 @@ def facts_of(
         records, gone = read.get(index, 0), dead.get(index, 0)
         written = sum(each.records for each in mine)
         work = task.work
+        if written + gone > records:
+            raise UsageError(
+                f"the transformation makes {written} rows of {records - gone} records "
+                f"({work.topic}-{work.partition}, offsets {work.start} to {work.end - 1}): "
+                "it is row by row, so there is at most one for each"
+            )
         facts.append(
             SliceFacts(
                 topic=work.topic,
