@@ -373,10 +373,14 @@ class Pipeline:
             return
         self._compact_due_s = time.monotonic() + every_s
         try:
-            done = compact(self.settings)
+            done = compact(self.settings, self._say)
         except CannotCompact as error:
             self._compact_due_s = float("inf")
             self._say(str(error))
+            return
+        except (FilesError, preflight.CannotStart) as error:
+            # The batch is committed; another compaction may have been at the same files.
+            self._say(f"compaction: {error}; again in {every_s:.0f} s")
             return
         if done.files_before:
             self._say(f"compacted {done.files_before} files into {done.files_after}")

@@ -107,7 +107,7 @@ REFUSED = {
     "SELECT row_number() OVER (ORDER BY offset) FROM events": "window",
     "SELECT count(*) FROM events GROUP BY topic, partition, offset, timestamp": "groups",
     "SELECT q.id FROM events, range(3) q": "joins",
-    "SELECT 1 FROM (SELECT '' topic, 0 partition, id offset, now() timestamp FROM range(3))": "Range",
+    "SELECT 1 FROM (SELECT '' topic, 0 partition, id offset, now() timestamp FROM range(3))": "Ran",
     "SELECT 1 FROM events WHERE offset IN (SELECT id FROM range(3))": "subquery",
     "SELECT (SELECT max(offset) FROM events) FROM events": "subquery",
     "SELECT 1 FROM events TABLESAMPLE (50 PERCENT)": "sample",
