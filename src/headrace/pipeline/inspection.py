@@ -59,7 +59,7 @@ def compact(settings: Settings, say: Callable[[str], None] = lambda _: None) -> 
     ):
         batches = Batches(checkpoint, settings.rooms, "compaction")
         compaction = Compaction(files, batches, settings.rooms, checksum, settings.codec, say)
-        return compaction.run(settings.file_bytes)
+        return compaction.run(preflight.sized(settings).file_bytes)
 
 
 def status(settings: Settings) -> Status:

@@ -113,9 +113,9 @@ class Pipeline:
     # -- its life ------------------------------------------------------------------------------
 
     def run(self) -> None:
-        settings = self.settings
         began_s = time.monotonic()
-        topics = preflight.check(settings)
+        topics = preflight.check(self.settings)
+        settings = self.settings = preflight.sized(self.settings)
         self._say(f"pipeline {settings.name}: {', '.join(topics)} → {settings.target}")
         try:
             if settings.metrics_port >= 0:

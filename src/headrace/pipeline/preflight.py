@@ -5,6 +5,7 @@ Owns: the questions and their order. Must not know: Spark. Nothing is written.
 
 import socket
 from collections.abc import Iterable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from headrace.base.errors import HeadraceError, UsageError
@@ -13,7 +14,7 @@ from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.layout import parse_name, topic_folder
-from headrace.pipeline.settings import Settings
+from headrace.pipeline.settings import FILE_BYTES, FILE_BYTES_MIN, Settings
 from headrace.pipeline.target_files import FilesError, HdfsFiles, TargetFiles
 from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -94,6 +95,20 @@ def check_target(
                 )
 
 
+def sized(settings: Settings) -> Settings:
+    """The settings with a file size: unless given, that of the file system's blocks."""
+    if settings.file_bytes:
+        return settings
+    try:
+        with NameNodeClient(settings.target_url) as namenode:
+            found = namenode.block_size()
+    except RemoteError:
+        found = 0
+    except RpcConnectionError as error:
+        raise CannotStart(f"the file system {settings.target_url}: {error}") from None
+    return replace(settings, file_bytes=max(FILE_BYTES_MIN, found or FILE_BYTES))
+
+
 def watch_options(settings: Settings) -> TopicWatchOptions:
     return TopicWatchOptions(
         log=settings.log,
@@ -101,7 +116,7 @@ def watch_options(settings: Settings) -> TopicWatchOptions:
         pattern=settings.topic_pattern,
         starting=settings.starting,
         longest_wait_s=settings.trigger_s,
-        file_bytes=settings.file_bytes,
+        file_bytes=settings.file_bytes or FILE_BYTES,
     )
 
 

@@ -21,6 +21,7 @@ from headrace.pipeline.target_files import split_url
 MASTER = "local[*,4]"
 TRIGGER_S = 60.0
 FILE_BYTES = 128 * 1024 * 1024
+"""Where the file system does not tell its block size."""
 FILE_BYTES_MIN = 64 * 1024
 RESTARTS_MAX = 10
 LATE_AFTER_S_MAX = 100 * 366 * 24 * 3600
@@ -49,7 +50,8 @@ class Settings:
     name: str = ""
     checkpoint: str = ""
     codec: str = "zstd"
-    file_bytes: int = FILE_BYTES
+    file_bytes: int = 0
+    """Of a whole file; 0 the block size of the target's file system."""
     trigger_s: float = TRIGGER_S
     available_now: bool = False
     starting: str = "earliest"
@@ -148,7 +150,7 @@ def checked(settings: Settings) -> Settings:
         raise UsageError(f"--codec is {' or '.join(CODECS)}, not {settings.codec!r}")
     if settings.starting not in STARTS:
         raise UsageError(f"--starting is {' or '.join(STARTS)}, not {settings.starting!r}")
-    if settings.file_bytes < FILE_BYTES_MIN:
+    if settings.file_bytes != 0 and settings.file_bytes < FILE_BYTES_MIN:
         raise UsageError(f"--file-size is at least {FILE_BYTES_MIN} bytes")
     if settings.trigger_s <= 0:
         raise UsageError("--trigger is longer than nothing")

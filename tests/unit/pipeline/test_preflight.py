@@ -1,16 +1,19 @@
 """A target with files and a checkpoint: which of the two a new driver may believe."""
 
 import socket
+from dataclasses import replace
 
 import pytest
 from tests.unit.pipeline.flushing import Flushing, record
 
 from headrace.base.errors import UsageError
+from headrace.pipeline import preflight
 from headrace.pipeline.job import is_final
 from headrace.pipeline.layout import Rooms
 from headrace.pipeline.plan import COMMIT
 from headrace.pipeline.preflight import CannotStart, check_master, check_target
-from headrace.pipeline.settings import Settings
+from headrace.pipeline.settings import FILE_BYTES, FILE_BYTES_MIN, Settings
+from headrace.wire.hadoop.exceptions import RemoteError
 
 SETTINGS = Settings(
     "nowhere:1", "hdfs://nowhere:1/lake", topic_pattern="or.*|pay.*", name="p", checkpoint=""
@@ -65,3 +68,42 @@ def test_a_master_that_does_not_answer_is_said_before_spark_starts() -> None:
             check_master(f"spark://{address}")
     check_master("local[2]")
     check_master(None)
+
+
+class FakeNameNode:
+    """Its block size is an answer or a refusal."""
+
+    answer: int | Exception = 0
+
+    def __init__(self, url: str) -> None:
+        assert url == "hdfs://nowhere:1"
+
+    def __enter__(self) -> "FakeNameNode":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def block_size(self) -> int:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "file_bytes"),
+    [
+        (32 << 20, 32 << 20),
+        (0, FILE_BYTES),
+        (1024, FILE_BYTES_MIN),
+        (RemoteError("java.lang.UnsupportedOperationException", "no"), FILE_BYTES),
+    ],
+)
+def test_files_are_as_large_as_blocks(
+    monkeypatch: pytest.MonkeyPatch, answer: int | Exception, file_bytes: int
+) -> None:
+    monkeypatch.setattr(preflight, "NameNodeClient", FakeNameNode)
+    monkeypatch.setattr(FakeNameNode, "answer", answer)
+    assert preflight.sized(SETTINGS).file_bytes == file_bytes
+    given = replace(SETTINGS, file_bytes=1 << 20)
+    assert preflight.sized(given) == given

@@ -34,6 +34,7 @@ class Start:
         self.checked: list[str | None] = []
         self.session = FakeSession()
         monkeypatch.setattr(job.preflight, "check", lambda _: ["t"])
+        monkeypatch.setattr(job.preflight, "sized", lambda settings: settings)
         monkeypatch.setattr(job, "start_session", self._step("spark", self.session))
         monkeypatch.setattr(job, "_compile_aside", lambda: None)
         monkeypatch.setattr(job, "HdfsFiles", lambda _: None)
