@@ -139,7 +139,7 @@ class Compaction:
         """
         tables, facts = [], []
         for entry in merge.sources:
-            table, told = _read(self._files.read(entry.path))
+            table, told = self._read(entry.path)
             if told.get("pipeline") != self._rooms.pipeline:
                 return False
             if int(told.get("batch", committed + 1)) > committed:
@@ -151,7 +151,7 @@ class Compaction:
             return False
         is_raw = content == {"raw"}
         try:
-            merged = pa.concat_tables(tables, promote_options="permissive")
+            merged = self._merged(tables)
         except pa.ArrowException as error:
             # A column changed to a type that can't hold the old one: each file stays as it is.
             said = str(error).splitlines()[0]
@@ -163,6 +163,14 @@ class Compaction:
         staged, path = self._write(merge, merged, facts, is_raw=is_raw)
         self._files.rename_set([(staged, path)], [entry.path for entry in merge.sources])
         return True
+
+    def _read(self, path: str) -> tuple[pa.Table, dict[str, str]]:
+        data = pa.BufferReader(self._files.read(path))
+        parquet = pq.ParquetFile(data, page_checksum_verification=True)
+        return parquet.read().replace_schema_metadata(None), footer_facts(parquet.metadata.metadata)
+
+    def _merged(self, tables: list[pa.Table]) -> pa.Table:
+        return pa.concat_tables(tables, promote_options="permissive")
 
     def _write(
         self, merge: Merge, table: pa.Table, facts: list[dict[str, str]], *, is_raw: bool
@@ -201,8 +209,3 @@ class Compaction:
         staged.finish(told)
         name = file_name(merge.topic, merge.partition, first, last)
         return staged.path, f"{merge.folder}/{name}"
-
-
-def _read(data: bytes) -> tuple[pa.Table, dict[str, str]]:
-    parquet = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-    return parquet.read().replace_schema_metadata(None), footer_facts(parquet.metadata.metadata)
