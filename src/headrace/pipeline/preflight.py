@@ -4,7 +4,7 @@ Owns: the questions and their order. Must not know: Spark. Nothing is written.
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -13,7 +13,9 @@ from headrace.client.errors import ClientError
 from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient
 from headrace.pipeline.batches import Batches
+from headrace.pipeline.errors import made_again
 from headrace.pipeline.layout import parse_name, topic_folder
+from headrace.pipeline.plan import Step
 from headrace.pipeline.settings import FILE_BYTES, FILE_BYTES_MIN, Settings
 from headrace.pipeline.target_files import FilesError, HdfsFiles, TargetFiles
 from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
@@ -66,12 +68,12 @@ def check_master(master: str | None) -> None:
     raise CannotStart(f"Spark's master does not answer: {'; '.join(refusals)}")
 
 
-def check_log(settings: Settings) -> list[str]:
-    """The topics there are to follow."""
+def check_log(settings: Settings) -> dict[str, str]:
+    """The topics there are to follow, with their ids."""
     check_broker(settings)
     watch = TopicWatch(watch_options(settings))
     try:
-        return sorted(watch.topic_ids())
+        return watch.topic_ids()
     finally:
         watch.close()
 
@@ -93,6 +95,18 @@ def check_target(
                     f"the checkpoint {settings.checkpoint} knows of none: their records would be "
                     "written twice. Give that pipeline's --checkpoint, or another --target"
                 )
+
+
+def check_topics(batches: Batches, topic_ids: Mapping[str, str]) -> None:
+    """Raises DataLost for a topic that is not the one that was flushed."""
+    standing = batches.standing()
+    if standing.last is None or standing.step is not Step.PLAN:
+        # What was begun may be all written aside already: it is completed before the log is read.
+        return
+    for topic, known in standing.last.topic_ids.items():
+        found = topic_ids.get(topic, known)
+        if found != known:
+            raise made_again(topic, known, found)
 
 
 def sized(settings: Settings) -> Settings:
@@ -123,15 +137,17 @@ def watch_options(settings: Settings) -> TopicWatchOptions:
 def check(settings: Settings) -> list[str]:
     """All of it. Returns the topics."""
     check_master(settings.master)
-    topics = check_log(settings)
+    topic_ids = check_log(settings)
     for url in sorted({settings.target_url, settings.checkpoint_url}):
         check_file_system(url)
     files = HdfsFiles(settings.checkpoint_url)
     target = (
         files if settings.target_url == settings.checkpoint_url else HdfsFiles(settings.target_url)
     )
+    batches = Batches(files, settings.rooms, "preflight")
     try:
-        check_target(target, Batches(files, settings.rooms, "preflight"), settings, topics)
+        check_topics(batches, topic_ids)
+        check_target(target, batches, settings, topic_ids)
     except FilesError as error:
         raise CannotStart(str(error)) from None
-    return topics
+    return sorted(topic_ids)

@@ -8,10 +8,11 @@ from tests.unit.pipeline.flushing import Flushing, record
 
 from headrace.base.errors import UsageError
 from headrace.pipeline import preflight
+from headrace.pipeline.errors import DataLost
 from headrace.pipeline.job import is_final
 from headrace.pipeline.layout import Rooms
 from headrace.pipeline.plan import COMMIT
-from headrace.pipeline.preflight import CannotStart, check_master, check_target
+from headrace.pipeline.preflight import CannotStart, check_master, check_target, check_topics
 from headrace.pipeline.settings import FILE_BYTES, FILE_BYTES_MIN, Settings
 from headrace.wire.hadoop.exceptions import RemoteError
 
@@ -50,6 +51,17 @@ def test_a_topic_that_is_added_may_have_files_too() -> None:
     check_target(flushing.files, flushing.batches(), SETTINGS, ["orders"])
     with pytest.raises(CannotStart, match=r"files of topic payments .* would be written twice"):
         check_target(flushing.files, flushing.batches(), SETTINGS, ["orders", "payments"])
+
+
+def test_a_topic_that_was_made_again_is_said_before_spark_starts() -> None:
+    flushing = flushed()
+    check_topics(flushing.batches(), {"orders": "id", "payments": "another"})
+    with pytest.raises(DataLost, match=r"orders.* made again \(id id, now another\)"):
+        check_topics(flushing.batches(), {"orders": "another"})
+    check_topics(Flushing().batches(), {"orders": "another"})
+    # A batch that was begun may not need the log any more.
+    flushing.files.delete(flushing.rooms.record_of(0, COMMIT))
+    check_topics(flushing.batches(), {"orders": "another"})
 
 
 def test_files_in_the_way_end_a_running_pipeline() -> None:
