@@ -14,7 +14,6 @@ lost or older repeats nothing and skips nothing.
 """
 
 import os
-import re
 import secrets
 import socket
 import subprocess
@@ -26,28 +25,28 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.errors import HeadraceError
 from headrace.client.errors import ClientError
 from headrace.pipeline import preflight, transform
 from headrace.pipeline.admission import records_per_file
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.compact import CannotCompact
 from headrace.pipeline.decode.compiled import is_likely_compiled
-from headrace.pipeline.errors import CorruptRecords, DataLost
-from headrace.pipeline.fence import Driver, Fence, Fenced
+from headrace.pipeline.errors import DataLost
+from headrace.pipeline.failures import FINAL, is_final, sentence
+from headrace.pipeline.fence import Driver, Fence
 from headrace.pipeline.inferred_schema import INFER, SchemaPin, infer, sample
 from headrace.pipeline.inspection import compact, oldest_ms, unflushed
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
 from headrace.pipeline.plan import FileFacts, Plan, Positions, SliceFacts
-from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
+from headrace.pipeline.publication import Done, Publication, Wanted
 from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
 from headrace.pipeline.staging import stage
 from headrace.pipeline.status import lags_of
 from headrace.pipeline.target_files import FilesError, HdfsFiles
-from headrace.pipeline.topics import MissingTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,20 +58,6 @@ PAUSE_S_MAX = 60.0
 LAG_INTERVAL_S = 5.0
 ASIDE_KEPT_MS = 3_600_000
 _WATCH_S = 1
-
-FINAL = (
-    Fenced,
-    DataLost,
-    CorruptRecords,
-    PublicationConflict,
-    MissingTopic,
-    UsageError,
-    preflight.CannotStart,
-)
-"""Failures that come again: no restart helps."""
-
-_RAISED = re.compile(r"^headrace\.(?:\w+\.)*\w+: (.+)$", re.MULTILINE)
-"""The last line of a Python traceback, within what Java says."""
 
 Say = Callable[[str], None]
 
@@ -414,25 +399,6 @@ def _compile_aside() -> "subprocess.Popen[bytes] | None":
         return None
     code = "from headrace.pipeline.log_reader import warm; warm()"
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
-
-
-def is_final(failure: BaseException) -> bool:
-    """Also where Spark only hands on the text of what its Python processes raised."""
-    text = str(failure)
-    names = (f"{each.__module__}.{each.__name__}: " for each in FINAL)
-    return isinstance(failure, FINAL) or any(name in text for name in names)
-
-
-def sentence(error: BaseException) -> str:
-    """A failure in one line: what a task of Python said, if that is the cause, else the first."""
-    if isinstance(error, HeadraceError):
-        return str(error)
-    text = str(error)
-    said = _RAISED.findall(text)
-    if said:
-        return str(said[-1])
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
 
 
 def _stop_quietly(query: "StreamingQuery") -> None:

@@ -9,7 +9,7 @@ from tests.unit.pipeline.flushing import Flushing, record
 from headrace.base.errors import UsageError
 from headrace.pipeline import preflight
 from headrace.pipeline.errors import DataLost
-from headrace.pipeline.job import is_final
+from headrace.pipeline.failures import is_final
 from headrace.pipeline.layout import Rooms
 from headrace.pipeline.plan import COMMIT
 from headrace.pipeline.preflight import CannotStart, check_master, check_target, check_topics
