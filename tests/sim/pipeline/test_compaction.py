@@ -166,7 +166,8 @@ def run_random(seed: int) -> None:
     def act(*, is_inner: bool) -> None:
         found = faults()
         if is_inner:
-            found.pause_at = None
+            # A cut would take bytes of the one that sleeps, whose writer would not live on either.
+            found.pause_at, found.power_cut = None, False
         if dice.random() < 0.4:
             sim.compact(found)
         else:
