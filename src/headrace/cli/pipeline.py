@@ -62,7 +62,7 @@ def run(
         typer.Option("--trigger", metavar="TIME", help="The longest wait. Default: 60s."),
     ] = None,
     file_size: Annotated[
-        str | None, typer.Option("--file-size", metavar="SIZE", help="Default: 128MiB.")
+        str | None, typer.Option("--file-size", metavar="SIZE", help="Default: the block size.")
     ] = None,
     codec: Annotated[
         str | None, typer.Option("--codec", metavar="zstd|snappy", help="Default: zstd.")
@@ -276,7 +276,7 @@ def compact(
     checkpoint: Checkpoint = None,
     data: Data = None,
     file_size: Annotated[
-        str | None, typer.Option("--file-size", metavar="SIZE", help="Default: 128MiB.")
+        str | None, typer.Option("--file-size", metavar="SIZE", help="Default: the block size.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -300,7 +300,7 @@ def compact(
         checkpoint,
         given,
     )
-    done = inspection.compact(settings)
+    done = inspection.compact(settings, say)
     if as_json:
         print_json(
             {

@@ -118,6 +118,11 @@ class NameNodeClient:
         )
         self._rpc.call("renameSet", request, FILE_SET)
 
+    def block_size(self) -> int:
+        """Of new files, unless their writer says otherwise; in bytes."""
+        answer = self._rpc.call("getServerDefaults", pb.GetServerDefaultsRequestProto())
+        return int(answer.serverDefaults.blockSize)
+
     def block_locations(self, path: str) -> hdfs.LocatedBlocksProto:
         request = pb.GetBlockLocationsRequestProto(src=path, offset=0, length=_UNCHANGED)
         located: hdfs.LocatedBlocksProto = self._rpc.call("getBlockLocations", request).locations

@@ -95,13 +95,20 @@ def _runs(entries: Sequence[Entry], file_bytes: int) -> list[list[Entry]]:
 
 class Compaction:
     def __init__(
-        self, files: TargetFiles, batches: Batches, rooms: Rooms, checksum: Checksum, codec: str
+        self,
+        files: TargetFiles,
+        batches: Batches,
+        rooms: Rooms,
+        checksum: Checksum,
+        codec: str,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._files = files
         self._batches = batches
         self._rooms = rooms
         self._checksum = checksum
         self._codec = codec
+        self._say = say
         self._aside = f"{rooms.target.rstrip('/')}/{PRIVATE}/{rooms.pipeline}/compaction"
 
     def run(self, file_bytes: int) -> Compacted:
@@ -126,10 +133,13 @@ class Compaction:
         return Compacted(before, after, size_bytes)
 
     def _replace(self, merge: Merge, committed: int) -> bool:
-        """False: a file of it is not of a committed batch of this pipeline, so none is touched."""
+        """False: none is touched.
+
+        A file of it is not of a committed batch of this pipeline, or they do not fit together.
+        """
         tables, facts = [], []
         for entry in merge.sources:
-            table, told = _read(self._files.read(entry.path))
+            table, told = self._read(entry.path)
             if told.get("pipeline") != self._rooms.pipeline:
                 return False
             if int(told.get("batch", committed + 1)) > committed:
@@ -140,10 +150,27 @@ class Compaction:
         if len(content) > 1:
             return False
         is_raw = content == {"raw"}
-        merged = pa.concat_tables(tables, promote_options="permissive")
+        try:
+            merged = self._merged(tables)
+        except pa.ArrowException as error:
+            # A column changed to a type that can't hold the old one: each file stays as it is.
+            said = str(error).splitlines()[0]
+            self._say(
+                f"{len(merge.sources)} files from {merge.sources[0].path} on are not merged: "
+                f"their columns do not fit together ({said})"
+            )
+            return False
         staged, path = self._write(merge, merged, facts, is_raw=is_raw)
         self._files.rename_set([(staged, path)], [entry.path for entry in merge.sources])
         return True
+
+    def _read(self, path: str) -> tuple[pa.Table, dict[str, str]]:
+        data = pa.BufferReader(self._files.read(path))
+        parquet = pq.ParquetFile(data, page_checksum_verification=True)
+        return parquet.read().replace_schema_metadata(None), footer_facts(parquet.metadata.metadata)
+
+    def _merged(self, tables: list[pa.Table]) -> pa.Table:
+        return pa.concat_tables(tables, promote_options="permissive")
 
     def _write(
         self, merge: Merge, table: pa.Table, facts: list[dict[str, str]], *, is_raw: bool
@@ -182,8 +209,3 @@ class Compaction:
         staged.finish(told)
         name = file_name(merge.topic, merge.partition, first, last)
         return staged.path, f"{merge.folder}/{name}"
-
-
-def _read(data: bytes) -> tuple[pa.Table, dict[str, str]]:
-    parquet = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-    return parquet.read().replace_schema_metadata(None), footer_facts(parquet.metadata.metadata)

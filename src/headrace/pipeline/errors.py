@@ -31,6 +31,11 @@ class DataLost(HeadraceError):
         return type(self), arguments
 
 
+def made_again(topic: str, known: str, found: str) -> DataLost:
+    """The name is the same, the records are not."""
+    return DataLost(topic, 0, 0, -1, f"it was deleted and made again (id {known}, now {found})")
+
+
 class CorruptRecords(HeadraceError):
     """A batch in the log is not what a producer wrote: its CRC or its records are wrong."""
 

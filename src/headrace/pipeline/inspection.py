@@ -4,7 +4,7 @@ Owns: the opening of log and files for it. Must not know: what is compared or co
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def verify(settings: Settings) -> Report:
         return verifier.verify()
 
 
-def compact(settings: Settings) -> Compacted:
+def compact(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Compacted:
     from headrace.pipeline.log_reader import checksum
 
     preflight.check_file_system(settings.target_url)
@@ -58,8 +58,8 @@ def compact(settings: Settings) -> Compacted:
         closing(HdfsFiles(settings.target_url)) as files,
     ):
         batches = Batches(checkpoint, settings.rooms, "compaction")
-        compaction = Compaction(files, batches, settings.rooms, checksum, settings.codec)
-        return compaction.run(settings.file_bytes)
+        compaction = Compaction(files, batches, settings.rooms, checksum, settings.codec, say)
+        return compaction.run(preflight.sized(settings).file_bytes)
 
 
 def status(settings: Settings) -> Status:

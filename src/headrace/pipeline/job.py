@@ -14,7 +14,6 @@ lost or older repeats nothing and skips nothing.
 """
 
 import os
-import re
 import secrets
 import socket
 import subprocess
@@ -22,32 +21,32 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.errors import HeadraceError
 from headrace.client.errors import ClientError
 from headrace.pipeline import preflight, transform
 from headrace.pipeline.admission import records_per_file
 from headrace.pipeline.batches import Batches
 from headrace.pipeline.compact import CannotCompact
 from headrace.pipeline.decode.compiled import is_likely_compiled
-from headrace.pipeline.errors import CorruptRecords, DataLost
-from headrace.pipeline.fence import Driver, Fence, Fenced
+from headrace.pipeline.errors import DataLost
+from headrace.pipeline.failures import FINAL, is_final, sentence
+from headrace.pipeline.fence import Driver, Fence
 from headrace.pipeline.inferred_schema import INFER, SchemaPin, infer, sample
 from headrace.pipeline.inspection import compact, oldest_ms, unflushed
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
 from headrace.pipeline.plan import FileFacts, Plan, Positions, SliceFacts
-from headrace.pipeline.publication import Done, Publication, PublicationConflict, Wanted
+from headrace.pipeline.publication import Done, Publication, Wanted
 from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.settings import Settings, checked
 from headrace.pipeline.spark import start_session
 from headrace.pipeline.staging import stage
 from headrace.pipeline.status import lags_of
 from headrace.pipeline.target_files import FilesError, HdfsFiles
-from headrace.pipeline.topics import MissingTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,12 +58,6 @@ PAUSE_S_MAX = 60.0
 LAG_INTERVAL_S = 5.0
 ASIDE_KEPT_MS = 3_600_000
 _WATCH_S = 1
-
-FINAL = (Fenced, DataLost, CorruptRecords, PublicationConflict, MissingTopic, UsageError)
-"""Failures that come again: no restart helps."""
-
-_RAISED = re.compile(r"^headrace\.(?:\w+\.)*\w+: (.+)$", re.MULTILINE)
-"""The last line of a Python traceback, within what Java says."""
 
 Say = Callable[[str], None]
 
@@ -95,6 +88,7 @@ class Pipeline:
         self._attempts = 0
         self._bytes_per_record: dict[str, float] = {}
         self._nonce = secrets.token_hex(6)
+        self._clients = ExitStack()
         self._schema: str | None = None
         self._metrics = PipelineMetrics(settings.name)
         self._lag_due_s = 0.0
@@ -104,30 +98,42 @@ class Pipeline:
     # -- its life ------------------------------------------------------------------------------
 
     def run(self) -> None:
-        settings = self.settings
         began_s = time.monotonic()
-        topics = preflight.check(settings)
+        topics = preflight.check(self.settings)
+        settings = self.settings = preflight.sized(self.settings)
         self._say(f"pipeline {settings.name}: {', '.join(topics)} → {settings.target}")
-        if settings.metrics_port >= 0:
-            port = self._metrics.serve(settings.metrics_port)
-            self._say(f"metrics on http://127.0.0.1:{port}/metrics")
-        self._open()
-        if self._spark is None:
-            self._say("starting Spark …")
-            compiler = _compile_aside()
-            name = f"headrace-{settings.name}"
-            self._spark = start_session(
-                name, settings.master, settings.spark, is_light=settings.is_raw
-            )
-            if compiler is not None:
-                compiler.wait()
         try:
-            if not settings.is_raw and settings.schema != INFER:
-                transform.check(self._spark, settings)
+            if settings.metrics_port >= 0:
+                port = self._metrics.serve(settings.metrics_port)
+                self._say(f"metrics on http://127.0.0.1:{port}/metrics")
+            self._prepare()
+            # From here on a driver before this one is out: nothing that can be known earlier
+            # may keep this one from its work.
+            self._open()
             self._say(f"ready after {time.monotonic() - began_s:.1f} s")
             self._run_with_restarts()
         finally:
             self._close()
+
+    def _prepare(self) -> None:
+        """Spark is up and takes the transformation."""
+        settings = self.settings
+        if self._spark is None:
+            self._say("starting Spark …")
+            compiler = _compile_aside()
+            name = f"headrace-{settings.name}"
+            try:
+                self._spark = start_session(
+                    name, settings.master, settings.spark, is_light=settings.is_raw
+                )
+            finally:
+                if compiler is not None:
+                    compiler.wait()
+        if settings.schema == INFER:
+            pin = SchemaPin(HdfsFiles(settings.checkpoint_url), settings.rooms, self._nonce)
+            settings = replace(settings, schema=pin.read() or INFER)
+        if not settings.is_raw and settings.schema != INFER:
+            transform.check(self._spark, settings)
 
     def stop(self) -> None:
         """Ends `run` soon, from any thread. A batch under way is completed by the next driver."""
@@ -142,9 +148,9 @@ class Pipeline:
             if settings.target_url == settings.checkpoint_url
             else HdfsFiles(settings.target_url)
         )
-        self._log = LogClient(settings.log)
+        self._log = self._clients.enter_context(LogClient(settings.log))
         # Asked while a batch is running in Spark's thread: a client serves one at a time.
-        self._lag_log = LogClient(settings.log)
+        self._lag_log = self._clients.enter_context(LogClient(settings.log))
         self._batches = Batches(self._checkpoint_files, rooms, self._nonce)
         self._pin = SchemaPin(self._checkpoint_files, rooms, self._nonce)
         driver = Driver(socket.gethostname(), os.getpid(), self._nonce, int(time.time() * 1000))
@@ -156,8 +162,7 @@ class Pipeline:
 
     def _close(self) -> None:
         self._metrics.close()
-        self._log.close()
-        self._lag_log.close()
+        self._clients.close()
         if self._owns_spark and self._spark is not None:
             self._spark.stop()
             self._spark = None
@@ -248,6 +253,7 @@ class Pipeline:
         options = replace(
             preflight.watch_options(settings),
             known=self._positions,
+            topic_ids={} if last is None else last.topic_ids,
             bytes_per_record=self._bytes_per_record,
         )
         rows = self._spark.readStream.format(FORMAT).option(OPTION, options.to_json()).load()
@@ -271,6 +277,10 @@ class Pipeline:
             raise
 
     def _run_batch(self, rows: Sequence[Any], batch_id: int) -> None:
+        new = {row.topic for row in rows} - {topic for topic, _ in self._positions}
+        if new:
+            # Of a pattern, found while it runs: they may have been flushed here before.
+            preflight.check_target(self._files, self._batches, self.settings, new)
         wanted = Wanted(
             ends={(row.topic, row.partition): row.end for row in rows},
             starts={(row.topic, row.partition): row.start for row in rows},
@@ -348,10 +358,14 @@ class Pipeline:
             return
         self._compact_due_s = time.monotonic() + every_s
         try:
-            done = compact(self.settings)
+            done = compact(self.settings, self._say)
         except CannotCompact as error:
             self._compact_due_s = float("inf")
             self._say(str(error))
+            return
+        except (FilesError, preflight.CannotStart) as error:
+            # The batch is committed; another compaction may have been at the same files.
+            self._say(f"compaction: {error}; again in {every_s:.0f} s")
             return
         if done.files_before:
             self._say(f"compacted {done.files_before} files into {done.files_after}")
@@ -385,25 +399,6 @@ def _compile_aside() -> "subprocess.Popen[bytes] | None":
         return None
     code = "from headrace.pipeline.log_reader import warm; warm()"
     return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
-
-
-def is_final(failure: BaseException) -> bool:
-    """Also where Spark only hands on the text of what its Python processes raised."""
-    text = str(failure)
-    names = (f"{each.__module__}.{each.__name__}: " for each in FINAL)
-    return isinstance(failure, FINAL) or any(name in text for name in names)
-
-
-def sentence(error: BaseException) -> str:
-    """A failure in one line: what a task of Python said, if that is the cause, else the first."""
-    if isinstance(error, HeadraceError):
-        return str(error)
-    text = str(error)
-    said = _RAISED.findall(text)
-    if said:
-        return str(said[-1])
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
 
 
 def _stop_quietly(query: "StreamingQuery") -> None:

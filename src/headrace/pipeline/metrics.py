@@ -8,6 +8,7 @@ from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
+from headrace.base.errors import UsageError
 from headrace.pipeline.plan import Commit
 from headrace.pipeline.status import PartitionLag
 
@@ -53,7 +54,10 @@ class PipelineMetrics:
 
     def serve(self, port: int) -> int:
         """On loopback; port 0 is a free one. Returns the port."""
-        self._server, _ = start_http_server(port, HOST, self.registry)
+        try:
+            self._server, _ = start_http_server(port, HOST, self.registry)
+        except OSError as error:
+            raise UsageError(f"--metrics-port {port} on {HOST}: {error.strerror}") from None
         return int(self._server.server_port)
 
     def close(self) -> None:

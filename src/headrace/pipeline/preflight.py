@@ -3,18 +3,27 @@
 Owns: the questions and their order. Must not know: Spark. Nothing is written.
 """
 
-from headrace.base.errors import HeadraceError
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from headrace.base.errors import HeadraceError, UsageError
 from headrace.client.errors import ClientError
 from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient
 from headrace.pipeline.batches import Batches
+from headrace.pipeline.errors import made_again
 from headrace.pipeline.layout import parse_name, topic_folder
-from headrace.pipeline.settings import Settings
+from headrace.pipeline.plan import Step
+from headrace.pipeline.settings import FILE_BYTES, FILE_BYTES_MIN, Settings
 from headrace.pipeline.target_files import FilesError, HdfsFiles, TargetFiles
 from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
 REACH_TIMEOUT_MS = 700
+MASTER_TIMEOUT_S = 3.0
+STANDALONE = "spark://"
 
 
 class CannotStart(HeadraceError):
@@ -40,23 +49,45 @@ def check_broker(settings: Settings) -> None:
         raise CannotStart(f"no broker answers at {settings.bootstrap_servers}: {error}") from None
 
 
-def check_log(settings: Settings) -> list[str]:
-    """The topics there are to follow."""
+def check_master(master: str | None) -> None:
+    """A standalone master answers: Spark would find out in a minute, with pages of traces."""
+    if master is None or not master.startswith(STANDALONE):
+        return
+    refusals = []
+    for address in master.removeprefix(STANDALONE).split(","):
+        parts = urlsplit(f"//{address}")
+        try:
+            if not parts.hostname or not parts.port:
+                raise UsageError(f"--master is {STANDALONE}HOST:PORT, not {master!r}")
+            socket.create_connection((parts.hostname, parts.port), MASTER_TIMEOUT_S).close()
+            return
+        except ValueError:
+            raise UsageError(f"--master is {STANDALONE}HOST:PORT, not {master!r}") from None
+        except OSError as error:
+            refusals.append(f"{address}: {error}")
+    raise CannotStart(f"Spark's master does not answer: {'; '.join(refusals)}")
+
+
+def check_log(settings: Settings) -> dict[str, str]:
+    """The topics there are to follow, with their ids."""
     check_broker(settings)
     watch = TopicWatch(watch_options(settings))
     try:
-        return sorted(watch.topic_ids())
+        return watch.topic_ids()
     finally:
         watch.close()
 
 
-def check_target(files: TargetFiles, batches: Batches, settings: Settings) -> None:
-    """A target that has files, but a checkpoint that knows none: they would come a second time."""
+def check_target(
+    files: TargetFiles, batches: Batches, settings: Settings, topics: Iterable[str]
+) -> None:
+    """A target that has files of a topic that the checkpoint does not know: they would come a
+    second time."""
     # A plan alone is enough: who died between the renames and the first commit left files too.
-    if batches.standing().last is not None:
-        return
+    last = batches.standing().last
+    known = set() if last is None else {topic for topic, _ in last.positions}
     rooms = settings.rooms
-    for topic in settings.topics:
+    for topic in sorted(set(topics) - known):
         for entry in files.walk(rooms.published(topic_folder(topic))):
             if parse_name(entry.name) is not None:
                 raise CannotStart(
@@ -66,6 +97,32 @@ def check_target(files: TargetFiles, batches: Batches, settings: Settings) -> No
                 )
 
 
+def check_topics(batches: Batches, topic_ids: Mapping[str, str]) -> None:
+    """Raises DataLost for a topic that is not the one that was flushed."""
+    standing = batches.standing()
+    if standing.last is None or standing.step is not Step.PLAN:
+        # What was begun may be all written aside already: it is completed before the log is read.
+        return
+    for topic, known in standing.last.topic_ids.items():
+        found = topic_ids.get(topic, known)
+        if found != known:
+            raise made_again(topic, known, found)
+
+
+def sized(settings: Settings) -> Settings:
+    """The settings with a file size: unless given, that of the file system's blocks."""
+    if settings.file_bytes:
+        return settings
+    try:
+        with NameNodeClient(settings.target_url) as namenode:
+            found = namenode.block_size()
+    except RemoteError:
+        found = 0
+    except RpcConnectionError as error:
+        raise CannotStart(f"the file system {settings.target_url}: {error}") from None
+    return replace(settings, file_bytes=max(FILE_BYTES_MIN, found or FILE_BYTES))
+
+
 def watch_options(settings: Settings) -> TopicWatchOptions:
     return TopicWatchOptions(
         log=settings.log,
@@ -73,21 +130,24 @@ def watch_options(settings: Settings) -> TopicWatchOptions:
         pattern=settings.topic_pattern,
         starting=settings.starting,
         longest_wait_s=settings.trigger_s,
-        file_bytes=settings.file_bytes,
+        file_bytes=settings.file_bytes or FILE_BYTES,
     )
 
 
 def check(settings: Settings) -> list[str]:
     """All of it. Returns the topics."""
-    topics = check_log(settings)
+    check_master(settings.master)
+    topic_ids = check_log(settings)
     for url in sorted({settings.target_url, settings.checkpoint_url}):
         check_file_system(url)
     files = HdfsFiles(settings.checkpoint_url)
     target = (
         files if settings.target_url == settings.checkpoint_url else HdfsFiles(settings.target_url)
     )
+    batches = Batches(files, settings.rooms, "preflight")
     try:
-        check_target(target, Batches(files, settings.rooms, "preflight"), settings)
+        check_topics(batches, topic_ids)
+        check_target(target, batches, settings, topic_ids)
     except FilesError as error:
         raise CannotStart(str(error)) from None
-    return topics
+    return sorted(topic_ids)

@@ -23,7 +23,7 @@ from typing import Any
 from headrace.base.errors import HeadraceError
 from headrace.pipeline import plan as plans
 from headrace.pipeline.batches import Batches
-from headrace.pipeline.errors import DataLost
+from headrace.pipeline.errors import made_again
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.layout import Rooms, parse_staging
 from headrace.pipeline.plan import FileFacts, Manifest, Plan, Positions, SliceFacts, Step
@@ -111,9 +111,7 @@ class Publication:
         for topic, topic_id in wanted.topic_ids.items():
             known = topic_ids.setdefault(topic, topic_id)
             if known != topic_id:
-                raise DataLost(
-                    topic, 0, 0, -1, f"it was deleted and made again (id {known}, now {topic_id})"
-                )
+                raise made_again(topic, known, topic_id)
         starts: Positions = {}
         ends: Positions = {}
         for where, end in wanted.ends.items():

@@ -70,8 +70,11 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         del limit
         starts = self._with_new(positions_from_json(start))
-        latest = self._watch.latest() if self._final is None else self._final
-        self._watch.check_not_cut(starts, latest)
+        if self._final is None:
+            latest = self._watch.latest()
+            self._watch.check_not_cut(starts, latest)
+        else:
+            latest = self._final = self._watch.not_cut(starts, self._final)
         self._admission.records_per_file = self._watch.records_per_file(starts, latest)
         if self._final is None:
             ends = self._admission.ends(starts, latest, time.monotonic())

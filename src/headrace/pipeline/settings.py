@@ -21,6 +21,7 @@ from headrace.pipeline.target_files import split_url
 MASTER = "local[*,4]"
 TRIGGER_S = 60.0
 FILE_BYTES = 128 * 1024 * 1024
+"""Where the file system does not tell its block size."""
 FILE_BYTES_MIN = 64 * 1024
 RESTARTS_MAX = 10
 LATE_AFTER_S_MAX = 100 * 366 * 24 * 3600
@@ -31,6 +32,11 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _DURATION_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|K|M|G)?", re.IGNORECASE)
+_MASTER = re.compile(
+    r"local(\[\s*([1-9]\d*|\*)\s*(,\s*[1-9]\d*\s*)?\])?"
+    r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn|(spark|k8s)://\S+"
+)
+_PORT_MAX = 65535
 _SIZE_POWER = {"b": 0, "k": 1, "kib": 1, "m": 2, "mib": 2, "g": 3, "gib": 3}
 
 
@@ -44,7 +50,8 @@ class Settings:
     name: str = ""
     checkpoint: str = ""
     codec: str = "zstd"
-    file_bytes: int = FILE_BYTES
+    file_bytes: int = 0
+    """Of a whole file; 0 the block size of the target's file system."""
     trigger_s: float = TRIGGER_S
     available_now: bool = False
     starting: str = "earliest"
@@ -143,7 +150,7 @@ def checked(settings: Settings) -> Settings:
         raise UsageError(f"--codec is {' or '.join(CODECS)}, not {settings.codec!r}")
     if settings.starting not in STARTS:
         raise UsageError(f"--starting is {' or '.join(STARTS)}, not {settings.starting!r}")
-    if settings.file_bytes < FILE_BYTES_MIN:
+    if settings.file_bytes != 0 and settings.file_bytes < FILE_BYTES_MIN:
         raise UsageError(f"--file-size is at least {FILE_BYTES_MIN} bytes")
     if settings.trigger_s <= 0:
         raise UsageError("--trigger is longer than nothing")
@@ -151,9 +158,34 @@ def checked(settings: Settings) -> Settings:
         raise UsageError("give either --sql or --transform, not both")
     if settings.event_time and settings.is_raw:
         raise UsageError("--event-time names a column of --sql or --transform: neither is given")
+    _check_run(settings)
     _check_late(settings)
     _ = settings.log
     return settings
+
+
+def _check_run(settings: Settings) -> None:
+    if settings.topic_pattern:
+        try:
+            re.compile(settings.topic_pattern)
+        except re.error as error:
+            raise UsageError(
+                f"--topic-pattern {settings.topic_pattern!r} is not a regular expression: {error}"
+            ) from None
+    if settings.master is not None and not _MASTER.fullmatch(settings.master):
+        raise UsageError(
+            f"--master is local[THREADS,FAILURES], spark://HOST:PORT, yarn or k8s://…, "
+            f"not {settings.master!r}"
+        )
+    if settings.restarts_max < 0:
+        raise UsageError(f"--max-restarts is 0 or more, not {settings.restarts_max}")
+    if settings.compact_every_s < 0:
+        raise UsageError(f"--compact-every is 0 or longer, not {settings.compact_every_s} s")
+    if not -1 <= settings.metrics_port <= _PORT_MAX:
+        raise UsageError(
+            f"--metrics-port is a port up to {_PORT_MAX}, 0 for a free one or -1 for none, "
+            f"not {settings.metrics_port}"
+        )
 
 
 def _check_late(settings: Settings) -> None:
@@ -191,29 +223,53 @@ def size_bytes(text: str) -> int:
 
 # -- from a file -------------------------------------------------------------------------------
 
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(_text(each) for each in (value if isinstance(value, list) else [value]))
+
+
+def _integer(value: Any) -> int:
+    # Python takes true for 1.
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
 _KEYS: dict[str, tuple[str, Any]] = {
-    "bootstrap-servers": ("bootstrap_servers", str),
-    "topic": ("topics", lambda v: tuple(v) if isinstance(v, list) else (str(v),)),
-    "topic-pattern": ("topic_pattern", str),
-    "target": ("target", str),
-    "name": ("name", str),
-    "checkpoint": ("checkpoint", str),
-    "codec": ("codec", str),
+    "bootstrap-servers": ("bootstrap_servers", _text),
+    "topic": ("topics", _texts),
+    "topic-pattern": ("topic_pattern", _text),
+    "target": ("target", _text),
+    "name": ("name", _text),
+    "checkpoint": ("checkpoint", _text),
+    "codec": ("codec", _text),
     "file-size": ("file_bytes", lambda v: size_bytes(str(v))),
     "trigger": ("trigger_s", lambda v: duration_s(str(v))),
-    "available-now": ("available_now", bool),
-    "starting": ("starting", str),
-    "master": ("master", str),
-    "max-restarts": ("restarts_max", int),
+    "available-now": ("available_now", _boolean),
+    "starting": ("starting", _text),
+    "master": ("master", _text),
+    "max-restarts": ("restarts_max", _integer),
     "compact-every": ("compact_every_s", lambda v: duration_s(str(v))),
-    "metrics-port": ("metrics_port", int),
-    "sql": ("sql", str),
-    "transform": ("transform", str),
-    "schema": ("schema", str),
-    "event-time": ("event_time", str),
+    "metrics-port": ("metrics_port", _integer),
+    "sql": ("sql", _text),
+    "transform": ("transform", _text),
+    "schema": ("schema", _text),
+    "event-time": ("event_time", _text),
     "late-after": ("late_after_s", lambda v: duration_s(str(v))),
-    "late": ("late", str),
-    "dead-letter-topic": ("dead_letter_topic", str),
+    "late": ("late", _text),
+    "dead-letter-topic": ("dead_letter_topic", _text),
 }
 
 

@@ -5,10 +5,12 @@ Owns: its settings and how it is started. Must not know: what the pipeline does 
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from headrace.base.errors import HeadraceError
 from headrace.pipeline.java import Gateway, find_java, launch
 
 if TYPE_CHECKING:
@@ -42,6 +44,13 @@ _LOCAL_ONLY = ("spark.driver.host", "spark.driver.bindAddress", "spark.driver.me
 
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 """How PySpark is told of a JVM that runs already."""
+
+
+_CAUSE = re.compile(r"^(?:Caused by|): (.+)$", re.MULTILINE)
+
+
+class SparkNotStarted(HeadraceError):
+    """The master refuses or does not answer, or a setting of Spark's is not one."""
 
 
 def start_session(
@@ -80,6 +89,10 @@ def start_session(
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
+    except Exception as error:  # Py4J's and Spark's have no common type
+        raise SparkNotStarted(
+            f"Spark does not start (master {chosen.get('spark.master')}): {_reason(error)}"
+        ) from None
     finally:
         if gateway is not None:
             # Or a process that this one starts would take the JVM for its own.
@@ -90,6 +103,14 @@ def start_session(
         session.sparkContext._gateway.proc = gateway.process  # type: ignore[union-attr]
     session.sparkContext.setLogLevel(log_level)
     return session
+
+
+def _reason(error: Exception) -> str:
+    """One line: the last cause that Java tells, else the first of the text."""
+    text = str(error)
+    causes = _CAUSE.findall(text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return str(causes[-1]) if causes else lines[0] if lines else type(error).__name__
 
 
 def _launched(chosen: dict[str, str], *, is_light: bool) -> Gateway | None:

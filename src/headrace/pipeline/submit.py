@@ -10,7 +10,7 @@ import sys
 def main(arguments: list[str]) -> int:
     from dataclasses import replace
 
-    from headrace.base.errors import HeadraceError
+    from headrace.base.errors import HeadraceError, UsageError
     from headrace.pipeline.job import Pipeline
     from headrace.pipeline.settings import make
 
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         job.run()
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from headrace.base.errors import HeadraceError
 from headrace.base.ids import uuid_text
 from headrace.pipeline.admission import records_per_file
-from headrace.pipeline.errors import DataLost
+from headrace.pipeline.errors import DataLost, made_again
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.options import LogOptions
 from headrace.pipeline.plan import Positions, positions_from_json, positions_to_json
@@ -23,6 +23,8 @@ LOOK_INTERVAL_S = 10.0
 SIZE_INTERVAL_S = 10.0
 """How often the size of records is estimated anew."""
 SHORT_PATIENCE_S = 15.0
+"""So long a log may seem to end before what was flushed of it, as behind a new leader."""
+SHORT_POLL_S = 0.5
 EARLIEST, LATEST = "earliest", "latest"
 
 
@@ -40,6 +42,8 @@ class TopicWatchOptions:
     file_bytes: int = 128 * 1024 * 1024
     known: Positions = field(default_factory=dict)
     """Where earlier batches ended: there the pipeline goes on."""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """Of the topics that earlier batches read."""
     bytes_per_record: dict[str, float] = field(default_factory=dict)
     """Of files written before, by topic."""
 
@@ -63,6 +67,7 @@ class TopicWatch:
         self._client = LogClient(options.log)
         self._starts: Positions = {}
         self._ids: dict[str, str] = {}
+        self._known_ids: dict[str, str] = dict(options.topic_ids)
         self._looked_s: float | None = None
         self._sizes: dict[str, float] = dict(options.bytes_per_record)
         self._sized_s: dict[str, float] = {}
@@ -85,18 +90,34 @@ class TopicWatch:
         self._maybe_look()
         return self._client.latest(sorted(self._starts))
 
-    def check_not_cut(self, positions: Positions, latest: Positions) -> None:
+    def check_not_cut(self, starts: Positions, latest: Positions) -> list[tuple[str, int]]:
         """Raises DataLost where a log ends before what was flushed of it.
 
-        A new leader may say so for a moment, until its high watermark has come back.
+        A new leader may say so for a moment, until its high watermark has come back: such
+        partitions are returned.
         """
         now_s = time.monotonic()
+        short = []
         for where, end in latest.items():
-            if end >= positions.get(where, 0):
+            flushed = max(starts.get(where, 0), self._options.known.get(where, 0))
+            if end >= flushed:
                 self._short_since_s.pop(where, None)
-            elif now_s - self._short_since_s.setdefault(where, now_s) >= SHORT_PATIENCE_S:
+                continue
+            short.append(where)
+            if now_s - self._short_since_s.setdefault(where, now_s) >= SHORT_PATIENCE_S:
                 reason = "the log ends before what was flushed of it: it was truncated"
-                raise DataLost(*where, positions[where], end, reason)
+                raise DataLost(*where, flushed, end, reason)
+        return short
+
+    def not_cut(self, starts: Positions, latest: Positions) -> Positions:
+        """`latest`, once no log ends before what was flushed of it; raises DataLost if one stays.
+
+        For who looks only once: it could not tell a moment from a loss.
+        """
+        while short := self.check_not_cut(starts, latest):
+            time.sleep(SHORT_POLL_S)
+            latest = {**latest, **self._client.latest(short)}
+        return latest
 
     def records_per_file(self, starts: Positions, ends: Positions) -> dict[str, int]:
         """By topic: how many records make a file of the size wanted."""
@@ -137,6 +158,7 @@ class TopicWatch:
         if missing:
             raise MissingTopic(f"topic {missing[0]} does not exist")
         self._ids.update({name: uuid_text(topic.topic_id) for name, topic in found.items()})
+        self._check_ids()
         new = [
             (name, partition.index)
             for name, topic in sorted(found.items())
@@ -145,6 +167,13 @@ class TopicWatch:
         ]
         self._starts.update(self._starts_of(new))
         self._looked_s = now_s
+
+    def _check_ids(self) -> None:
+        """Offsets of a topic that was made again are of other records."""
+        for topic, topic_id in self._ids.items():
+            known = self._known_ids.setdefault(topic, topic_id)
+            if known != topic_id:
+                raise made_again(topic, known, topic_id)
 
     def _topics(self) -> list[str]:
         options = self._options

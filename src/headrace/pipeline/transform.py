@@ -29,6 +29,7 @@ from headrace.pipeline.layout import file_name, folder_of
 from headrace.pipeline.parquet_file import TRANSFORMED, StagedFile, offsets_checksum
 from headrace.pipeline.plan import FileFacts, SliceFacts
 from headrace.pipeline.ranges import OffsetRange
+from headrace.pipeline.row_wise import check_row_wise
 from headrace.pipeline.settings import Settings
 from headrace.pipeline.target_files import TargetFiles
 
@@ -101,7 +102,15 @@ class Rows:
 
 def check(spark: "SparkSession", settings: Settings) -> None:
     """Refuses what Spark can't run, before there is a row: UsageError."""
-    build(spark, settings, spark.createDataFrame([], EVENTS_DDL))
+    events = spark.createDataFrame([], EVENTS_DDL)
+    try:
+        build(spark, settings, events)
+    except UsageError:
+        raise
+    except Exception as error:
+        # A function of somebody else's may raise anything.
+        said = next(iter(str(error).splitlines()), "")
+        raise UsageError(f"{_given(settings)} fails: {type(error).__name__}: {said}") from error
 
 
 def build(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Rows:
@@ -114,21 +123,31 @@ def build(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Row
     try:
         return _built(spark, settings, events)
     except AnalysisException as error:
-        given = "sql" if settings.sql else "transform" if settings.transform else "schema"
         said = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UsageError(f"--{given}: Spark refuses it: {said}") from None
+        raise UsageError(f"{_given(settings)}: Spark refuses it: {said}") from None
+
+
+def _given(settings: Settings) -> str:
+    if settings.transform:
+        return f"--transform {settings.transform}"
+    return "--sql" if settings.sql else "--schema"
 
 
 def _built(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Rows:
+    from pyspark.sql import DataFrame
+
     rows = Rows(events) if settings.schema is None else _parsed(events, settings.schema)
     events = rows.transformed
     hidden = [f"{name} AS {alias}" for alias, name in HIDDEN.items()]
     if settings.sql is not None:
         events.createOrReplaceTempView("events")
         found = spark.sql(with_hidden(settings.sql, hidden))
+        check_row_wise(found._jdf.queryExecution().analyzed())
         return _with_event_time(replace(rows, transformed=found), settings)
     if settings.transform is not None:
         events = _function(settings.transform)(events)
+        if not isinstance(events, DataFrame):
+            raise UsageError(f"--transform {settings.transform} returns no DataFrame")
         missing = [name for name in HIDDEN.values() if name not in events.columns]
         if missing:
             raise UsageError(f"{settings.transform} does not keep the column {missing[0]}")
@@ -199,8 +218,9 @@ def _function(name: str) -> "Callable[[DataFrame], DataFrame]":
         raise UsageError(f"--transform is MODULE:FUNCTION, not {name!r}")
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"--transform {name}: {error}") from None
+    except Exception as error:
+        # A module runs when it is imported, and may raise anything.
+        raise UsageError(f"--transform {name}: {type(error).__name__}: {error}") from None
     if not callable(found):
         raise UsageError(f"--transform {name} is not a function")
     return found  # type: ignore[no-any-return]
@@ -436,6 +456,12 @@ def facts_of(
         records, gone = read.get(index, 0), dead.get(index, 0)
         written = sum(each.records for each in mine)
         work = task.work
+        if written + gone > records:
+            raise UsageError(
+                f"the transformation makes {written} rows of {records - gone} records "
+                f"({work.topic}-{work.partition}, offsets {work.start} to {work.end - 1}): "
+                "it is row by row, so there is at most one for each"
+            )
         facts.append(
             SliceFacts(
                 topic=work.topic,

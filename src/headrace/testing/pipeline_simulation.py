@@ -5,7 +5,8 @@ P4, P5, P6 and P8 of docs/PIPELINE.md). Must not know: Spark, Parquet: a file's 
 
 What may happen: a driver dies before any operation and another starts, with other settings; a
 driver is paused there while another runs, and goes on; a task dies anywhere, is tried again, and
-its first attempt goes on as a ghost whenever; the answer of a rename is lost; machines lose power.
+its first attempt goes on as a ghost whenever; the answer of a rename is lost; machines lose power;
+small files are merged meanwhile; the log loses records or is made again.
 """
 
 import json
@@ -13,9 +14,12 @@ import random
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from headrace.base.errors import HeadraceError
 from headrace.pipeline.batches import Batches
+from headrace.pipeline.compact import Compaction, Merge
+from headrace.pipeline.errors import DataLost, made_again
 from headrace.pipeline.fence import Driver, Fence
 from headrace.pipeline.layout import Rooms, file_name, folder_of
 from headrace.pipeline.plan import FileFacts, Plan, Positions, Slice, SliceFacts
@@ -24,6 +28,8 @@ from headrace.pipeline.target_files import FilesError
 from headrace.testing.pipeline_files import SimulatedFiles
 
 TARGET = "/lake"
+FILE_BYTES = 300
+"""A file's worth for a compaction: about ten records."""
 _BYTES_ONLY = frozenset({"write", "hsync", "close", "set_facts", "mkdirs"})
 """Operations that change no listing: only how whole the files are is looked at."""
 
@@ -60,6 +66,13 @@ class SimulatedLog:
     """Offsets have gaps, as markers leave them, and hours come out of order."""
 
     rows: dict[tuple[str, int], list[Row]] = field(default_factory=dict)
+    kept_from: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Where retention left the beginning of a partition."""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """Of topics that were made again; the first id of each is made of its name."""
+
+    def topic_id(self, topic: str) -> str:
+        return self.topic_ids.get(topic, f"id-{topic}")
 
     def append(self, topic: str, partition: int, count: int, dice: random.Random) -> None:
         rows = self.rows.setdefault((topic, partition), [])
@@ -71,6 +84,16 @@ class SimulatedLog:
 
     def ends(self) -> Positions:
         return {where: rows[-1][2] + 1 for where, rows in self.rows.items() if rows}
+
+    def read(self, work: Slice, topic_id: str) -> list[Row]:
+        """As a task reads it: what is lost is said."""
+        where = (work.topic, work.partition)
+        if topic_id != self.topic_id(work.topic):
+            raise made_again(work.topic, topic_id, self.topic_id(work.topic))
+        if work.start < self.kept_from.get(where, 0):
+            reason = "the records were deleted before they were read"
+            raise DataLost(*where, work.start, self.kept_from[where], reason)
+        return self.within(work)
 
     def within(self, work: Slice) -> list[Row]:
         rows = self.rows[work.topic, work.partition]
@@ -134,7 +157,7 @@ class PipelineSimulation:
         return Wanted(
             ends=ends,
             starts=dict.fromkeys(ends, 0),
-            topic_ids={topic: f"id-{topic}" for topic, _ in ends},
+            topic_ids={topic: self.log.topic_id(topic) for topic, _ in ends},
             records_per_file={topic: records_per_file for topic, _ in ends},
         )
 
@@ -163,13 +186,13 @@ class PipelineSimulation:
 
     def task(self, plan: Plan, work: Slice, folder: str) -> Task:
         """What a Spark task does, a step at a time."""
-        rows = self.log.within(work)
+        rows = self.log.read(work, plan.topic_ids[work.topic])
         files: list[FileFacts] = []
         for hour in sorted({row[3] for row in rows}):
             mine = [row for row in rows if row[3] == hour]
             path = f"{folder}/{hour}.parquet"
             yield
-            yield from self.write_file(path, json.dumps(mine).encode())
+            yield from self.write_file(path, json.dumps([plan.number, mine]).encode())
             first, last = mine[0][2], mine[-1][2]
             name = file_name(work.topic, work.partition, first, last)
             files.append(
@@ -202,6 +225,22 @@ class PipelineSimulation:
         writer.close()
         yield
         self.files.set_facts(path, "file", b"{}")
+
+    def compact(self, faults: Faults | None = None) -> BaseException | None:
+        """A compaction beside whatever drivers there are; its end is returned."""
+        outer = (self.faults, self.operations, self.task_steps)
+        self.faults, self.operations, self.task_steps = faults or Faults(), 0, 0
+        self._drivers += 1
+        try:
+            batches = self.batches_class(self.files, self.rooms, f"n{self._drivers}")
+            SimulatedCompaction(self.files, batches, self.rooms, self._drivers).run(FILE_BYTES)
+            return None
+        except (Killed, HeadraceError) as end:
+            if self.faults.power_cut:
+                self.files.power_cut()
+            return end
+        finally:
+            self.faults, self.operations, self.task_steps = outer
 
     # -- what happens around operations ----------------------------------------------------------
 
@@ -303,11 +342,40 @@ class PipelineSimulation:
             raise InvariantViolation("P1", f"missing at the end: {sorted(known - rows)[:5]}")
 
 
+class SimulatedCompaction(Compaction):
+    """The real order of operations, over files that are JSON."""
+
+    def __init__(self, files: SimulatedFiles, batches: Batches, rooms: Rooms, number: int) -> None:
+        super().__init__(files, batches, rooms, lambda _, before: before, "")
+        self._number = number
+        self._merges = 0
+
+    def _read(self, path: str) -> tuple[Any, dict[str, str]]:
+        batch, rows = json.loads(self._files.read(path))
+        return rows, {"pipeline": self._rooms.pipeline, "batch": str(batch)}
+
+    def _merged(self, contents: list[Any]) -> Any:
+        return [row for rows in contents for row in rows]
+
+    def _write(
+        self, merge: Merge, merged: Any, facts: list[dict[str, str]], *, is_raw: bool
+    ) -> tuple[str, str]:
+        del is_raw
+        self._merges += 1
+        path = f"{self._aside}/{self._number}-{self._merges}.parquet"
+        batch = max(int(each["batch"]) for each in facts)
+        writer = self._files.create(path)
+        writer.write(json.dumps([batch, merged]).encode())
+        writer.hsync()
+        writer.close()
+        name = file_name(merge.topic, merge.partition, merged[0][2], merged[-1][2])
+        return path, f"{merge.folder}/{name}"
+
+
 @lru_cache(maxsize=10_000)
 def _rows_in(data: bytes) -> tuple[Row, ...]:
-    return tuple(
-        (topic, partition, offset, hour) for topic, partition, offset, hour in json.loads(data)
-    )
+    _, rows = json.loads(data)
+    return tuple((topic, partition, offset, hour) for topic, partition, offset, hour in rows)
 
 
 @lru_cache(maxsize=10_000)

@@ -12,6 +12,8 @@ from headrace.pipeline.fence import Fenced
 from headrace.testing.pipeline_simulation import Faults, Killed, PipelineSimulation
 
 SETS = pytest.mark.parametrize("has_sets", [True, False], ids=["ours", "apache"])
+STEPS = pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+"""Every operation, or every so many of them where there is little time."""
 RANDOM_SEEDS = 25
 LONG_SEEDS = 5_000
 

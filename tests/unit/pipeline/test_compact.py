@@ -2,6 +2,7 @@
 
 import io
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +10,7 @@ from tests.unit.pipeline.flushing import ROOMS, Flushing, record
 
 from headrace.pipeline.compact import CannotCompact, Compaction, choose
 from headrace.pipeline.decode.checksum import checksum
+from headrace.pipeline.parquet_file import TRANSFORMED, StagedFile
 from headrace.pipeline.target_files import Entry
 from headrace.testing.pipeline_simulation import Killed
 
@@ -116,6 +118,50 @@ def test_killed_before_every_operation_no_reader_sees_a_record_twice_or_not_at_a
         assert offsets_listed(flushing) == wanted
         assert not [p for p in flushing.files.files if "/compaction/" in p]
     pytest.fail("it never came to its end")
+
+
+def transformed(flushing: Flushing, first: int, extra: pa.Array) -> None:
+    """A published file of a query's rows, whose column `extra` is of any type."""
+    offsets = np.arange(first, first + len(extra))
+    names = ["partition", "offset", "extra"]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([2] * len(extra), pa.int32()), pa.array(offsets), extra], names=names
+    )
+    last = first + len(extra) - 1
+    folder = flushing.published()[0].rsplit("/", 1)[0]
+    path = f"{folder}/orders-2-{first}-{last}.parquet"
+    staged = StagedFile(flushing.files, path, batch.schema, "zstd", is_raw=False)
+    staged.write(batch)
+    staged.finish({"pipeline": "p", "batch": 0, "content": TRANSFORMED})
+
+
+def test_files_whose_columns_do_not_fit_together_are_left_and_told_of() -> None:
+    flushing = flushed()
+    transformed(flushing, 0, pa.array([1, 2], pa.int64()))
+    transformed(flushing, 2, pa.array(["a", "b"]))
+    said: list[str] = []
+    compaction = Compaction(
+        flushing.files, flushing.batches(), ROOMS, checksum, "zstd", said.append
+    )
+    done = compaction.run(1 << 20)
+    # The others are merged all the same.
+    assert (done.files_before, done.files_after) == (6, 2)
+    (sentence,) = said
+    assert "2 files" in sentence
+    assert "orders-2-0-1.parquet" in sentence
+    assert "do not fit together" in sentence
+    assert len([path for path in flushing.published() if "orders-2-" in path]) == 2
+    assert not [path for path in flushing.files.files if "/compaction/" in path]
+
+
+def test_a_column_that_is_new_or_wider_is_merged() -> None:
+    flushing = flushed()
+    transformed(flushing, 0, pa.array([1, 2], pa.int32()))
+    transformed(flushing, 2, pa.array([3, 1 << 40], pa.int64()))
+    compaction(flushing).run(1 << 20)
+    (path,) = (path for path in flushing.published() if "orders-2-" in path)
+    table = pq.read_table(io.BytesIO(bytes(flushing.files.files[path].data)))
+    assert table.column("extra").to_pylist() == [1, 2, 3, 1 << 40]
 
 
 def test_facts_of_a_merged_file_say_so() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.pipeline import java
 from headrace.pipeline.errors import DataLost
-from headrace.pipeline.job import is_final, sentence
+from headrace.pipeline.failures import is_final, sentence
 
 IN_JAVA = """An error occurred while calling o1.collect.
 : org.apache.spark.SparkException: Job aborted due to stage failure

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.base.errors import UsageError
+from headrace.pipeline import submit
+from headrace.pipeline.metrics import PipelineMetrics
 from headrace.pipeline.settings import Settings, checked, duration_s, make, size_bytes
 
 GOOD = {"bootstrap_servers": "h:1", "target": "hdfs://n:8020/lake/orders", "topics": ("t",)}
@@ -52,6 +54,13 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
         ({"late_after_s": 1.0, "sql": "select 1"}, "--event-time"),
         ({"late_after_s": -1.0, "sql": "select 1", "event_time": "at"}, "at most"),
         ({"bootstrap_servers": ""}, "--bootstrap-servers"),
+        ({"topics": (), "topic_pattern": "("}, "regular expression"),
+        ({"master": "nonsense"}, "--master"),
+        ({"master": "local[0]"}, "--master"),
+        ({"restarts_max": -5}, "--max-restarts"),
+        ({"compact_every_s": -1.0}, "--compact-every"),
+        ({"metrics_port": 99999}, "--metrics-port"),
+        ({"metrics_port": -2}, "--metrics-port"),
         ({"kafka": {"kafka.security.protocol": "SSL"}}, "PLAINTEXT"),
     ],
 )
@@ -67,6 +76,10 @@ def test_what_can_not_be_is_said(change: dict[str, object], sentence: str) -> No
         ('colour = "red"', "unknown key"),
         ("trigger = 'soon'", "not a duration"),
         ("= 3", "Invalid"),
+        ('available-now = "false"', "available-now = 'false' is not understood"),
+        ("topic = [1]", r"topic = \[1\] is not understood"),
+        ("max-restarts = true", "max-restarts = True is not understood"),
+        ("sql = 1", "sql = 1 is not understood"),
     ],
 )
 def test_a_bad_file_is_said(tmp_path: Path, text: str, sentence: str) -> None:
@@ -96,3 +109,44 @@ def test_sizes_and_durations() -> None:
         1 << 30,
     ]
     assert [duration_s(text) for text in ("500ms", "2s", "1m", "3")] == [0.5, 2.0, 60.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[2]",
+        "local[*,4]",
+        "local[*, 4]",
+        "local-cluster[1,2,1024]",
+        "yarn",
+        "spark://a:7077,b:7077",
+        "k8s://https://a:443",
+        None,
+    ],
+)
+def test_masters_that_spark_knows(master: str | None) -> None:
+    assert make(None, {**GOOD}).master == "local[*,4]"
+    assert checked(Settings(**GOOD, master=master)).master == master  # type: ignore[arg-type]
+
+
+def test_a_metrics_port_that_is_taken_is_wrong_usage() -> None:
+    first, second = PipelineMetrics("p"), PipelineMetrics("q")
+    port = first.serve(0)
+    try:
+        with pytest.raises(UsageError, match=f"--metrics-port {port} .*in use"):
+            second.serve(port)
+    finally:
+        first.close()
+
+
+def test_spark_submit_tells_wrong_usage_by_its_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pipeline.toml"
+    path.write_text('bootstrap-servers = "h:1"\ntarget = "hdfs://n:1/x"\nmetrics-port = 99999\n')
+    assert submit.main([str(path)]) == 2
+    path.write_text('bootstrap-servers = "127.0.0.1:1"\ntarget = "hdfs://n:1/x"\ntopic = "t"\n')
+    assert submit.main([str(path)]) == 1
+    assert submit.main([]) == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from headrace.base.ids import uuid_text
 from headrace.pipeline import topics
 from headrace.pipeline.errors import DataLost
 from headrace.pipeline.options import LogOptions
@@ -23,11 +24,13 @@ class FakeLog:
     def __init__(self, **partitions: list[tuple[int, int]]) -> None:
         self.partitions = partitions
         self.closed = False
+        self.topic_id = ID
 
     def topics(self, names: Any) -> dict[str, Any]:
         return {
             name: SimpleNamespace(
-                topic_id=ID, partitions=[SimpleNamespace(index=i) for i in range(len(held))]
+                topic_id=self.topic_id,
+                partitions=[SimpleNamespace(index=i) for i in range(len(held))],
             )
             for name, held in self.partitions.items()
             if name in names
@@ -95,7 +98,12 @@ def test_a_truncated_log_stops_after_a_moment(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("log")
 def test_options_survive_their_json() -> None:
-    options = replace(OPTIONS, known={("orders", 1): 3}, bytes_per_record={"orders": 2.5})
+    options = replace(
+        OPTIONS,
+        known={("orders", 1): 3},
+        topic_ids={"orders": "a"},
+        bytes_per_record={"orders": 2.5},
+    )
     assert TopicWatchOptions.from_json(options.to_json()) == options
 
 
@@ -130,3 +138,58 @@ def test_available_now_ends_where_the_log_ended_then(log: FakeLog) -> None:
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert end == {"orders": {"0": 20, "1": 0}}
     assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+
+KNOWN = replace(OPTIONS, known={("orders", 0): 100, ("orders", 1): 0})
+
+
+def available_now(options: TopicWatchOptions) -> dict[str, Any]:
+    """What Spark is told by a query that ends with what is there."""
+    reader = RangeReader(options)
+    reader.prepareForTriggerAvailableNow()
+    return reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+
+
+@pytest.mark.usefixtures("log")
+def test_available_now_does_not_end_well_on_a_truncated_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topics, "SHORT_POLL_S", 0.001)
+    monkeypatch.setattr(topics, "SHORT_PATIENCE_S", 0.02)
+    with pytest.raises(DataLost, match=r"truncated .*wanted offset 100, available 20"):
+        available_now(KNOWN)
+    # Also if Spark's own checkpoint is older than what was flushed.
+    reader = RangeReader(KNOWN)
+    reader.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLost, match="truncated"):
+        reader.latestOffset({"orders": {"0": 10, "1": 0}}, ReadAllAvailable())
+
+
+def test_available_now_waits_for_a_leader_that_does_not_know_its_end_yet(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+
+    def wait(pause_s: float) -> None:
+        waits.append(pause_s)
+        if len(waits) == 3:
+            log.partitions["orders"][0] = (5, 130)
+
+    monkeypatch.setattr(topics.time, "sleep", wait)
+    assert available_now(KNOWN) == {"orders": {"0": 130, "1": 0}}
+    assert len(waits) == 3
+
+
+def test_a_topic_that_was_made_again_is_named_at_once(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = replace(KNOWN, topic_ids={"orders": uuid_text(ID)})
+    monkeypatch.setattr(topics, "LOOK_INTERVAL_S", 0.0)
+    reader = RangeReader(replace(known, known={("orders", 0): 20}))
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    log.topic_id = b"1" * 16
+    with pytest.raises(DataLost, match="deleted and made again"):
+        reader.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(DataLost, match="deleted and made again"):
+        available_now(known)

@@ -64,6 +64,23 @@ def test_rows_find_their_slices_and_those_left_out_are_counted() -> None:
     assert (second.records, second.filtered, second.dead) == (9, 4, 2)
 
 
+def test_more_rows_than_records_are_refused() -> None:
+    offsets = np.array([1, 1, 2])
+    times = pa.array((BASE_MS + offsets) * 1000, pa.timestamp("us", "UTC"))
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(["t"] * 3), pa.array([0] * 3, pa.int32()), pa.array(offsets), times],
+        names=["__topic", "__partition", "__offset", "__timestamp"],
+    )
+    writer = RowWriter([task(0, 10)], "0", SimulatedFiles(), None)
+    writer.write(batch)
+    files = writer.finish().files
+    with pytest.raises(UsageError, match="makes 3 rows of 2 records"):
+        facts_of([task(0, 10)], {0: 2}, {}, files)
+    with pytest.raises(UsageError, match="makes 3 rows of 2 records"):
+        facts_of([task(0, 10)], {0: 3}, {0: 1}, files)
+    assert facts_of([task(0, 10)], {0: 3}, {}, files)[0].filtered == 0
+
+
 def timed(event_ms: list[int | None]) -> pa.RecordBatch:
     """Records 0, 1, … a millisecond apart, with these event times before BASE_MS."""
     count = len(event_ms)

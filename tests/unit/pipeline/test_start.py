@@ -1,0 +1,89 @@
+"""A driver takes the checkpoint over only when nothing can keep it from its work any more."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headrace.base.errors import UsageError
+from headrace.pipeline import job
+from headrace.pipeline.inferred_schema import INFER
+from headrace.pipeline.java import JavaMissing
+from headrace.pipeline.settings import Settings
+
+SETTINGS = Settings(
+    "nowhere:1", "hdfs://nowhere:1/lake", topics=("t",), metrics_port=-1, sql="SELECT 1 FROM events"
+)
+
+
+class FakeSession:
+    def __init__(self) -> None:
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+class Start:
+    """The steps of a start, in their order; `spark` and `check` may be made to fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        self.failing: dict[str, Exception] = {}
+        self.checked: list[str | None] = []
+        self.session = FakeSession()
+        monkeypatch.setattr(job.preflight, "check", lambda _: ["t"])
+        monkeypatch.setattr(job.preflight, "sized", lambda settings: settings)
+        monkeypatch.setattr(job, "start_session", self._step("spark", self.session))
+        monkeypatch.setattr(job, "_compile_aside", lambda: None)
+        monkeypatch.setattr(job, "HdfsFiles", lambda _: None)
+        monkeypatch.setattr(job.SchemaPin, "read", lambda _: "id INT")
+        monkeypatch.setattr(job.transform, "check", self._check)
+        monkeypatch.setattr(job.Pipeline, "_open", self._step("claim", None))
+        monkeypatch.setattr(job.Pipeline, "_run_with_restarts", self._step("query", None))
+
+    def run(self, settings: Settings) -> None:
+        job.Pipeline(settings).run()
+
+    def _check(self, _: Any, settings: Settings) -> None:
+        self.checked.append(settings.schema)
+        self._step("check", None)()
+
+    def _step(self, name: str, answer: Any) -> Callable[..., Any]:
+        def take(*_: Any, **__: Any) -> Any:
+            if name in self.failing:
+                raise self.failing[name]
+            self.steps.append(name)
+            return answer
+
+        return take
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Start:
+    return Start(monkeypatch)
+
+
+def test_the_checkpoint_is_claimed_after_spark_and_the_transformation(start: Start) -> None:
+    start.run(SETTINGS)
+    assert start.steps == ["spark", "check", "claim", "query"]
+    assert start.session.is_stopped
+
+
+@pytest.mark.parametrize(
+    ("step", "failure"), [("spark", JavaMissing("no Java")), ("check", UsageError("bad SQL"))]
+)
+def test_a_start_that_fails_leaves_the_running_driver_alone(
+    start: Start, step: str, failure: Exception
+) -> None:
+    start.failing[step] = failure
+    with pytest.raises(type(failure), match=str(failure)):
+        start.run(SETTINGS)
+    assert "claim" not in start.steps
+    assert start.session.is_stopped == (step == "check")
+
+
+def test_an_inferred_schema_that_is_pinned_is_checked_with(start: Start) -> None:
+    start.run(replace(SETTINGS, schema=INFER))
+    assert start.checked == ["id INT"]
