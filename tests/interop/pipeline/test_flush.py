@@ -183,8 +183,9 @@ def test_the_lag_of_a_waiting_pipeline_is_in_its_metrics_and_its_status(
     case: Case, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case.produce(100)
-    words = ["pipeline", "status", "-b", case.broker.bootstrap_servers, "--target", case.target]
-    assert run([*words, "-t", case.topic]) == 0
+    where = ["-b", case.broker.bootstrap_servers, "--target", case.target]
+    words = ["pipeline", "status", *where, "-t", case.topic]
+    assert run(words) == 0
     assert "has committed no batch yet" in capsys.readouterr().err
     # It flushes what is there, and then not before an hour has passed.
     with case.running(metrics_port=0, trigger_s=3600.0):
