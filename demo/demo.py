@@ -115,5 +115,9 @@ def _end(stage: Stage, *, keep: bool) -> None:
     if keep:
         console.print(f"It keeps running; [bold]headrace down --data {stage.data}[/] stops it.")
     else:
+        console.print(
+            "To look around in a cluster that stays: [bold]make demo ARGS=--keep[/], then the "
+            "addresses above are its own."
+        )
         stage.headrace("down", *stage.here)
         console.print("The data stays there until `make clean`.")

@@ -5,7 +5,8 @@ know: plans, manifests, how files come to be. The truth is a read_committed cons
 
 Every listing is judged, not the last one alone: a record that the pipeline's consumer group had
 passed before a listing began must be in a file of that listing, none may be in two of its files, no
-file may be unreadable, and none that was seen may be gone.
+file may be unreadable, and none that was seen may be gone. In the end the group stands at the end
+of the log: one that never moved would make the first of these say nothing.
 """
 
 import threading
@@ -117,6 +118,7 @@ class Listings(threading.Thread):
             if rows[where] != truth[where]:
                 self._note("changed", f"{where}: {rows[where]}, not {truth[where]}")
         self._judge_earlier(truth)
+        self._judge_group()
         self._positions.close()
         files, listings = len(self._files), len(self._passed)
         return Verdict(self._found, len(rows), files, listings, self._examples)
@@ -131,6 +133,18 @@ class Listings(threading.Thread):
                     if self._first_seen.get(where, number) > number:
                         self._note("lost", f"{where} was not in listing {number}")
                     at += 1
+
+    def _judge_group(self) -> None:
+        """Nobody writes and everything is flushed: nothing is left between group and end."""
+        ends = {
+            each: self._positions.get_watermark_offsets(
+                TopicPartition(self._topic, each), TIMEOUT_S
+            )[1]
+            for each in range(self._partitions)
+        }
+        assert self._passed[-1] == ends, f"the group stands at {self._passed[-1]}, not at {ends}"
+        moves = len({tuple(sorted(each.items())) for each in self._passed})
+        assert moves > 1, "the group stood still in every listing: none was judged by it"
 
     def _try_look(self) -> bool:
         try:

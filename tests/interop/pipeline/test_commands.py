@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import confluent_kafka
+import pyarrow
+import pyarrow.parquet
 import pytest
 from tests.interop.confluent import create_topic
 
@@ -25,6 +26,7 @@ from headrace.pipeline.fence import Driver, Fence
 from headrace.pipeline.flush import FileSettings, FlushTask, flush_slice
 from headrace.pipeline.layout import topic_folder
 from headrace.pipeline.log_client import LogClient
+from headrace.pipeline.parquet_file import ATTRIBUTE, footer_facts
 from headrace.pipeline.plan import Plan, SliceFacts
 from headrace.pipeline.publication import Publication, Wanted
 from headrace.pipeline.settings import Settings
@@ -35,18 +37,6 @@ from headrace.testing.filesystem import LocalFileSystem
 TIMEOUT_S = 240
 BATCHES = 4
 RECORDS = 30
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[LocalBroker]:
-    with LocalBroker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def dfs() -> Iterator[LocalFileSystem]:
-    with LocalFileSystem(datanodes=1) as running:
-        yield running
 
 
 def command(*words: str) -> "subprocess.CompletedProcess[str]":
@@ -123,12 +113,13 @@ class Lister(threading.Thread):
 
 
 def test_compact_shows_a_reader_the_old_files_or_the_new_ones(
-    broker: LocalBroker, dfs: LocalFileSystem
+    broker: LocalBroker, dfs: LocalFileSystem, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create_topic(broker.bootstrap_servers, "small", partitions=1)
     settings = Settings(broker.bootstrap_servers, f"{dfs.url}/small", topics=("small",))
     with closing(HdfsFiles(dfs.url)) as files, closing(HdfsFiles(dfs.url)) as other:
         check_compaction(settings, broker, files, other)
+        check_wrong_files(settings, broker, files, capsys)
 
 
 def check_compaction(
@@ -140,6 +131,7 @@ def check_compaction(
     published = settings.rooms.published(topic_folder("small"))
     before = frozenset(each.path for each in files.walk(published))
     assert len(before) >= BATCHES
+    check_facts(files, sorted(before), settings.name)
     folder = sorted(before)[0].rsplit("/", 1)[0]
     lister = Lister(other, folder)
     lister.start()
@@ -159,8 +151,65 @@ def check_compaction(
     report = inspection.verify(settings)
     assert report.is_right, report.all_problems
     assert sum(each.records for each in report.partitions) == BATCHES * RECORDS
+    check_facts(files, sorted(after), settings.name)
     # There is nothing left to merge.
     assert inspection.compact(settings).files_before == 0
+
+
+def check_facts(files: HdfsFiles, paths: list[str], pipeline: str) -> None:
+    """The attribute says what the footer says, and both what the file holds."""
+    held = 0
+    for path in paths:
+        content = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(files.read(path)))
+        offsets = content.read(["offset"]).column("offset").to_pylist()
+        attribute = files.facts(path, ATTRIBUTE)
+        assert attribute is not None, path
+        told = {key: str(value) for key, value in json.loads(attribute).items()}
+        assert told == footer_facts(content.metadata.metadata)
+        assert (told["pipeline"], told["topic"], told["partition"]) == (pipeline, "small", "0")
+        assert (told["first"], told["last"]) == (str(min(offsets)), str(max(offsets)))
+        assert told["records"] == str(len(offsets))
+        assert len(told["checksum"]) == 8
+        held += len(offsets)
+    assert held == BATCHES * RECORDS
+
+
+def check_wrong_files(
+    settings: Settings, broker: LocalBroker, files: HdfsFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file more is published, and goes; then something lies there that is no file of ours."""
+    verify = ["pipeline", "verify", "-b", broker.bootstrap_servers, "--target", settings.target]
+    first = BATCHES * RECORDS
+    produce(broker, "small", first)
+    flush(settings, files, "last")
+    published = settings.rooms.published(topic_folder("small"))
+    (path,) = [e.path for e in files.walk(published) if f"small-0-{first}-" in e.path]
+    assert run(verify) == 0
+    told = capsys.readouterr()
+    assert "right" in told.out
+    assert "every record below the checkpoint is in exactly one file" in told.err
+    bytes_of_it = files.read(path)
+    files.delete(path)
+    gone = f"small-0: in the log, but in no file: {first}-{first + RECORDS - 1} ({RECORDS} offsets)"
+    assert run(verify) == 1
+    told = capsys.readouterr()
+    assert "WRONG" in told.out
+    assert gone in told.err.splitlines()
+    assert "pipeline small: the files are not the log" in told.err
+    assert "Traceback" not in told.err
+    assert run([*verify, "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["right"], report["problems"]) == (False, [gone])
+    assert report["records"] == first
+    # Back again under two names: the records are there twice.
+    for copy in (path, path.replace(f"small-0-{first}-", f"small-0-{first + 1}-")):
+        writer = files.create(copy)
+        writer.write(bytes_of_it)
+        writer.close()
+    assert run([*verify, "--json"]) == 1
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert any(f"more than once: {first}-{first + RECORDS - 1}" in each for each in problems)
+    assert any("its name says other offsets than it holds" in each for each in problems)
 
 
 def test_redrive_sends_a_selection_back_as_it_was(

@@ -3,25 +3,20 @@
 One Spark session for all: starting one is most of the time.
 """
 
-import threading
-import time
+import json
 import urllib.request
-import uuid
-from collections.abc import Callable, Iterator
 
 import confluent_kafka
-import confluent_kafka.admin
-import pyarrow.dataset
 import pytest
+from tests.interop.confluent import consumer_of
+from tests.interop.pipeline.flush_case import PARTITIONS, TIMEOUT_S, Case, until
 
 from headrace.base.errors import UsageError
+from headrace.cli.main import run
 from headrace.fs import FileSystem
 from headrace.pipeline import dead_letters, inspection
 from headrace.pipeline.fence import Fenced
 from headrace.pipeline.job import Pipeline
-from headrace.pipeline.settings import Settings
-from headrace.testing.cluster import LocalBroker
-from headrace.testing.filesystem import LocalFileSystem
 
 # PySpark leaves sockets to the garbage collector.
 pytestmark = [
@@ -30,95 +25,32 @@ pytestmark = [
 ]
 
 RECORDS = 3_000
-PARTITIONS = 2
-TIMEOUT_S = 240
 NOON_MS = 1_772_366_400_000
 """Of 1 March 2026, UTC."""
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[LocalBroker]:
-    with LocalBroker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def dfs() -> Iterator[LocalFileSystem]:
-    with LocalFileSystem(datanodes=1) as running:
-        yield running
-
-
-class Case:
-    def __init__(self, broker: LocalBroker, dfs: LocalFileSystem, spark) -> None:  # type: ignore[no-untyped-def]
-        self.topic = f"orders-{uuid.uuid4().hex[:6]}"
-        self.broker, self.dfs, self.spark = broker, dfs, spark
-        self.target = f"{dfs.url}/lake-{self.topic}"
-        self.said: list[str] = []
-        producer = confluent_kafka.admin.AdminClient(
-            {"bootstrap.servers": broker.bootstrap_servers}
-        )
-        made = producer.create_topics([confluent_kafka.admin.NewTopic(self.topic, PARTITIONS, 1)])
-        made[self.topic].result(30)
-
-    def settings(self, **more: object) -> Settings:
-        chosen: dict[str, object] = {
-            "topics": (self.topic,),
-            "available_now": True,
-            "metrics_port": -1,
-            **more,
+def log_ends(case: Case) -> dict[tuple[str, int], int]:
+    """Where Kafka's tools see the end, for their lag."""
+    reader = consumer_of(case.broker.bootstrap_servers, "ends", enable_auto_commit=False)
+    try:
+        return {
+            (case.topic, each): reader.get_watermark_offsets(
+                confluent_kafka.TopicPartition(case.topic, each), 30
+            )[1]
+            for each in range(PARTITIONS)
         }
-        return Settings(self.broker.bootstrap_servers, self.target, **chosen)  # type: ignore[arg-type]
-
-    def produce(self, count: int, *, commit: bool = True, first: int = 0) -> None:
-        producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": self.broker.bootstrap_servers,
-                "transactional.id": f"tx-{self.topic}",
-                "compression.type": "lz4",
-            }
-        )
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        for number in range(first, first + count):
-            producer.produce(
-                self.topic,
-                key=b"%d" % number,
-                value=None if number % 50 == 0 else b'{"id": %d}' % number,
-                partition=number % PARTITIONS,
-                headers={"n": b"%d" % number},
-            )
-        producer.flush(60)
-        if commit:
-            producer.commit_transaction(30)
-        else:
-            producer.abort_transaction(30)
-
-    def run(self, **more: object) -> Pipeline:
-        pipeline = Pipeline(self.settings(**more), spark=self.spark, say=self.said.append)
-        pipeline.run()
-        return pipeline
-
-    def keys(self) -> list[int]:
-        """Read as a stranger would: by folder, without Spark."""
-        found = pyarrow.dataset.dataset(
-            f"/lake-{self.topic}",
-            filesystem=FileSystem(self.dfs.url),
-            format="parquet",
-            partitioning="hive",
-        )
-        return sorted(int(key) for key in found.to_table(columns=["key"]).column("key").to_pylist())
+    finally:
+        reader.close()
 
 
-@pytest.fixture
-def case(broker: LocalBroker, dfs: LocalFileSystem, spark) -> Case:  # type: ignore[no-untyped-def]
-    return Case(broker, dfs, spark)
-
-
-def until(reached: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not reached():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.1)
+def gauges(url: str, name: str) -> dict[int, float]:
+    """A metric by partition, as a scraper would find it."""
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    found = [line for line in lines if line.startswith(f"headrace_pipeline_{name}{{")]
+    return {
+        int(line.split('partition="')[1].split('"')[0]): float(line.split()[-1]) for line in found
+    }
 
 
 def test_flushed_once_and_again_with_other_settings(case: Case) -> None:
@@ -135,6 +67,11 @@ def test_flushed_once_and_again_with_other_settings(case: Case) -> None:
     assert sum(each.records for each in report.partitions) == 2 * RECORDS
     told = inspection.status(case.settings())
     assert (told.lag_records, told.batches) == (0, report.batches)
+    # An ordinary group stands where the files end, which is where the log ends.
+    ends = {(each.topic, each.partition): each.end for each in report.partitions}
+    assert case.group() == ends
+    assert log_ends(case) == ends
+    assert min(ends.values()) > RECORDS
     # A run without anything new does nothing.
     case.run()
     assert inspection.verify(case.settings()).batches == report.batches
@@ -142,44 +79,58 @@ def test_flushed_once_and_again_with_other_settings(case: Case) -> None:
 
 def test_a_running_pipeline_tells_its_lag_and_yields_to_a_second_driver(case: Case) -> None:
     case.produce(100)
-    running = Pipeline(
-        case.settings(available_now=False, trigger_s=0.5, metrics_port=0),
-        spark=case.spark,
-        say=case.said.append,
-    )
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            running.run()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with case.running(metrics_port=0) as running:
         until(lambda: any(text.startswith("batch 0") for text in case.said), "no batch")
         url = next(text for text in case.said if "/metrics" in text).split()[-1]
         with urllib.request.urlopen(url, timeout=30) as answer:
             text = answer.read().decode()
         assert 'headrace_pipeline_records_total{pipeline="' in text
+        told = {"lag_records", "lag_seconds"}
+        until(lambda: all(set(gauges(url, name)) == {0, 1} for name in told), "no lag is told")
         # Records that come while it runs are flushed without being asked for.
         case.produce(100, first=100)
         until(lambda: len(case.keys()) == 200, "the second batch")
         other = Pipeline(case.settings(), spark=case.spark)
         other._open()
         case.produce(100, first=200)
-        thread.join(TIMEOUT_S)
-        assert not thread.is_alive()
-    finally:
-        running.stop()
-        thread.join(TIMEOUT_S)
-    assert isinstance(failures[0], Fenced)
-    assert "another driver" in str(failures[0])
+        running.join(TIMEOUT_S)
+        assert not running.is_alive()
+    assert isinstance(running.failure, Fenced)
+    assert "another driver" in str(running.failure)
     assert case.keys() == list(range(200))
     case.run()
     assert case.keys() == list(range(300))
     assert inspection.verify(case.settings()).is_right
+
+
+def test_a_function_and_folders_by_event_time(case: Case) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": case.broker.bootstrap_servers})
+    hours = ("2026-02-27 23", "2026-02-28 00", "2026-03-01 09")
+    for number in range(60):
+        producer.produce(
+            case.topic,
+            value=f'{{"id": {number}, "at": "{hours[number % 3]}:30:00"}}'.encode(),
+            partition=number % PARTITIONS,
+            timestamp=NOON_MS,
+        )
+    assert producer.flush(60) == 0
+    chosen = {"transform": "tests.interop.pipeline.shop_functions:orders", "event_time": "at"}
+    case.run(**chosen)
+    rows = case.table().to_pylist()
+    assert sorted((row["id"], row["twice"]) for row in rows) == [
+        (number, 2 * number) for number in range(60) if number % 10
+    ]
+    for row in rows:
+        assert f"{row['date']} {row['hour']:02d}" == hours[row["id"] % 3], row
+        assert row["timestamp"].timestamp() * 1000 == NOON_MS
+    folders = {(str(row["date"]), row["hour"]) for row in rows}
+    assert folders == {("2026-02-27", 23), ("2026-02-28", 0), ("2026-03-01", 9)}
+    report = inspection.verify(case.settings(**chosen))
+    assert report.is_right, report.all_problems
+    assert sum(each.filtered for each in report.partitions) == 6
+    # A function that drops the columns by which records are counted is refused, with their name.
+    with pytest.raises(UsageError, match="does not keep the column topic"):
+        case.run(transform="tests.interop.pipeline.shop_functions:forgetful")
 
 
 def test_json_through_a_query_with_dead_letters(case: Case) -> None:
@@ -193,12 +144,7 @@ def test_json_through_a_query_with_dead_letters(case: Case) -> None:
         "sql": "SELECT id, id * 2 AS twice FROM events WHERE id % 2 = 0",
     }
     case.run(**chosen)
-    found = pyarrow.dataset.dataset(
-        f"/lake-{case.topic}",
-        filesystem=FileSystem(case.dfs.url),
-        format="parquet",
-        partitioning="hive",
-    ).to_table()
+    found = case.table()
     wanted = [number for number in range(1_000) if number % 2 == 0 and number % 50]
     assert sorted(found.column("id").to_pylist()) == wanted
     assert sorted(found.column("twice").to_pylist()) == [2 * number for number in wanted]
@@ -233,6 +179,49 @@ def test_a_query_that_spark_refuses_ends_the_pipeline_with_its_reason(case: Case
 
 
 @pytest.mark.long
+def test_the_lag_of_a_waiting_pipeline_is_in_its_metrics_and_its_status(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case.produce(100)
+    where = ["-b", case.broker.bootstrap_servers, "--target", case.target]
+    words = ["pipeline", "status", *where, "-t", case.topic]
+    assert run(words) == 0
+    assert "has committed no batch yet" in capsys.readouterr().err
+    # It flushes what is there, and then not before an hour has passed.
+    with case.running(metrics_port=0, trigger_s=3600.0):
+        until(lambda: any(text.startswith("batch 0") for text in case.said), "no batch")
+        url = next(text for text in case.said if "/metrics" in text).split()[-1]
+        until(lambda: gauges(url, "lag_records") == {0: 0.0, 1: 0.0}, "the lag is not 0")
+        assert gauges(url, "lag_seconds") == {0: 0.0, 1: 0.0}
+        case.produce(30, first=100)
+        # 15 records and the marker of their transaction, in each partition.
+        until(lambda: gauges(url, "lag_records") == {0: 16.0, 1: 16.0}, "the lag is not seen")
+        until(lambda: min(gauges(url, "lag_seconds").values()) > 0, "the lag has no age")
+        capsys.readouterr()
+        assert run([*words, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["state"], told["batches"], told["lag_records"]) == ("idle", 1, 32)
+        assert told["lag_seconds"] > 0
+        assert told["last_batch"]["records"] == 100
+        assert [(each["partition"], each["lag_records"]) for each in told["partitions"]] == [
+            (0, 16),
+            (1, 16),
+        ]
+        ends = log_ends(case)
+        assert all(ends[where] - position == 16 for where, position in case.group().items())
+        assert run(words) == 0
+        first, second, head, *rows = capsys.readouterr().out.splitlines()
+        assert first.startswith(
+            f"pipeline lake-{case.topic}  state idle  batches 1  lag 32 records"
+        )
+        assert second.startswith("last batch 0: 100 records in 2 files")
+        assert head.split() == ["TOPIC", "PARTITION", "POSITION", "END", "LAG", "LAG", "S"]
+        assert [row.split()[:5] for row in rows] == [
+            [case.topic, str(each), "51", "67", "16"] for each in range(PARTITIONS)
+        ]
+
+
+@pytest.mark.long
 def test_an_inferred_schema_stays_and_late_rows_are_dead_letters(case: Case) -> None:
     chosen = {
         "schema": "infer",
@@ -264,12 +253,7 @@ def test_an_inferred_schema_stays_and_late_rows_are_dead_letters(case: Case) -> 
     producer.flush(60)
     case.run(**chosen)
     assert sum("schema of" in text for text in case.said) == 1
-    found = pyarrow.dataset.dataset(
-        f"/lake-{case.topic}",
-        filesystem=FileSystem(case.dfs.url),
-        format="parquet",
-        partitioning="hive",
-    ).to_table()
+    found = case.table()
     assert sorted(found.column("id").to_pylist()) == [n for n in range(20) if n % 5] + [21]
     settings = case.settings(**chosen)
     report = inspection.verify(settings)

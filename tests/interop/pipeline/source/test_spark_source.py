@@ -1,11 +1,13 @@
 """`format("headrace")` in a real Spark, against a real broker: ours and the real Kafka."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -41,6 +43,47 @@ def test_a_read_has_the_columns_of_sparks_own_source(
         assert row.timestamp.timestamp() == pytest.approx(1_700_000_000 + index / 1000, abs=1e-4)
         found = None if row.headers is None else [(each.key, each.value) for each in row.headers]
         assert found == ([("h", b"%d" % index), ("é", None), ("e", b"")] if index % 2 else None)
+
+
+def test_what_a_read_covers_is_chosen_by_options(
+    spark: SparkSession, target: Target, unique: Callable[[str], str]
+) -> None:
+    servers, first, second = target.bootstrap_servers, unique("options-a"), unique("options-b")
+    producer = producer_of(servers)
+    for topic, partitions in ((first, 2), (second, 1)):
+        create_topic(servers, topic, partitions, KEPT)
+        for number in range(10 * partitions):
+            at_ms = 1_700_000_000_000 + 1000 * (number // partitions)
+            producer.produce(topic, b"v", partition=number % partitions, timestamp=at_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+
+    def read(**options: str) -> list[tuple[str, int, int]]:
+        reader = spark.read.format("headrace").option("kafka.bootstrap.servers", servers)
+        rows = reader.options(**options).load().select("topic", "partition", "offset").collect()
+        return sorted(tuple(row) for row in rows)
+
+    def offsets(topic: str, partition: int, start: int, end: int) -> list[tuple[str, int, int]]:
+        return [(topic, partition, offset) for offset in range(start, end)]
+
+    whole = offsets(first, 0, 0, 10) + offsets(first, 1, 0, 10)
+    pattern = first.replace("options-a", "options-[ab]")
+    assert read(subscribePattern=pattern) == whole + offsets(second, 0, 0, 10)
+    assert read(subscribePattern=pattern[:-1]) == [], "a part of the name is no match"
+    assert read(assign=json.dumps({first: [1]})) == offsets(first, 1, 0, 10)
+    late = read(subscribe=first, startingTimestamp="1700000007000")
+    assert late == offsets(first, 0, 7, 10) + offsets(first, 1, 7, 10)
+    between = {
+        "startingOffsets": json.dumps({first: {"0": 2, "1": -2}}),
+        "endingOffsets": json.dumps({first: {"0": 5, "1": -1}}),
+    }
+    assert read(subscribe=first, **between) == offsets(first, 0, 2, 5) + offsets(first, 1, 0, 10)
+    admin = admin_of(servers)
+    (deleted,) = admin.delete_records([TopicPartition(first, 0, 4)]).values()
+    deleted.result(TIMEOUT_S)
+    with pytest.raises(PySparkException, match="retention passed the checkpoint"):
+        read(subscribe=first, **between)
+    rest = offsets(first, 0, 4, 5) + offsets(first, 1, 0, 10)
+    assert read(subscribe=first, failOnDataLoss="false", **between) == rest
 
 
 def test_a_missing_topic_and_a_wrong_option_are_told_in_a_sentence(
