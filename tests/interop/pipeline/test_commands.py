@@ -34,6 +34,12 @@ from headrace.pipeline.target_files import HdfsFiles
 from headrace.testing.cluster import LocalBroker
 from headrace.testing.filesystem import LocalFileSystem
 
+# Spark may live on from tests before: PySpark leaves sockets to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 TIMEOUT_S = 240
 BATCHES = 4
 RECORDS = 30
