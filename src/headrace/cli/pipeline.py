@@ -186,7 +186,8 @@ def status(
     settings = _settings(
         config, bootstrap_servers, data, topic, topic_pattern, target, name, checkpoint
     )
-    found = inspection.status(settings)
+    is_said = bool(config or topic or topic_pattern)
+    found = inspection.status(settings, as_checkpoint=not is_said)
     if as_json:
         print_json(found.to_json())
         return

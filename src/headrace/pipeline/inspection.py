@@ -62,7 +62,8 @@ def compact(settings: Settings, say: Callable[[str], None] = lambda _: None) -> 
         return compaction.run(preflight.sized(settings).file_bytes)
 
 
-def status(settings: Settings) -> Status:
+def status(settings: Settings, *, as_checkpoint: bool = False) -> Status:
+    """`as_checkpoint`: nobody said which topics; those of the committed batches count."""
     with opened(settings) as (_, batches, log):
         return status_of(
             settings.name,
@@ -70,8 +71,18 @@ def status(settings: Settings) -> Status:
             log.latest,
             lambda where, start, end: oldest_ms(settings, where, start, end),
             int(time.time() * 1000),
-            lambda positions: unflushed(settings, log, positions),
+            lambda positions: unflushed(
+                replace(settings, topics=_topics(positions), topic_pattern=None)
+                if as_checkpoint
+                else settings,
+                log,
+                positions,
+            ),
         )
+
+
+def _topics(positions: Positions) -> tuple[str, ...]:
+    return tuple(sorted({topic for topic, _ in positions}))
 
 
 def unflushed(settings: Settings, log: LogClient, positions: Positions) -> Positions:

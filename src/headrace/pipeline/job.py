@@ -235,6 +235,15 @@ class Pipeline:
             _stop_quietly(query)
         return None
 
+    def _tell_group(self) -> None:
+        if not self._positions:
+            return
+        try:
+            self._log.commit_group(self.settings.group, self._positions)
+        except ClientError as error:
+            # Only what others see of us: the next batch's commit says it again.
+            self._say(f"group {self.settings.group}: {error}")
+
     def _start_query(self) -> "StreamingQuery":
         from headrace.pipeline.range_stream import FORMAT, OPTION, RangeSource
 
@@ -246,6 +255,8 @@ class Pipeline:
             self._after(done)
         last = self._batches.standing().last
         self._positions = {} if last is None else last.positions
+        # Whoever committed the last batch may have died before the group heard of it.
+        self._tell_group()
         for batch in self._batches.recent(1):
             self._learn_sizes(batch.manifest.files)
         if settings.schema == INFER and self._pin.read() is None:
@@ -331,11 +342,7 @@ class Pipeline:
         self._batches_done += 1
         self._positions = done.plan.positions
         self._learn_sizes(done.manifest.files)
-        try:
-            self._log.commit_group(self.settings.group, done.plan.positions)
-        except ClientError as error:
-            # Only what others see of us: the next batch's commit says it again.
-            self._say(f"group {self.settings.group}: {error}")
+        self._tell_group()
         self._batches.fold()
         commit = done.commit
         self._say(

@@ -194,6 +194,14 @@ def check_wrong_files(
     told = capsys.readouterr()
     assert "right" in told.out
     assert "every record below the checkpoint is in exactly one file" in told.err
+    # A topic of somebody else is no lag of ours.
+    create_topic(broker.bootstrap_servers, "others", 1)
+    produce(broker, "others", 0)
+    words = ["-b", broker.bootstrap_servers, "--target", settings.target, "--json"]
+    assert run(["pipeline", "status", *words]) == 0
+    standing = json.loads(capsys.readouterr().out)
+    assert standing["lag_records"] == 0
+    assert {each["topic"] for each in standing["partitions"]} == {"small"}
     bytes_of_it = files.read(path)
     files.delete(path)
     gone = f"small-0: in the log, but in no file: {first}-{first + RECORDS - 1} ({RECORDS} offsets)"

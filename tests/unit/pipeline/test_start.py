@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+from tests.unit.pipeline.flushing import Flushing, record
 
 from headrace.base.errors import UsageError
 from headrace.pipeline import job
@@ -87,3 +89,31 @@ def test_a_start_that_fails_leaves_the_running_driver_alone(
 def test_an_inferred_schema_that_is_pinned_is_checked_with(start: Start) -> None:
     start.run(replace(SETTINGS, schema=INFER))
     assert start.checked == ["id INT"]
+
+
+class FakeLog:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[tuple[str, int], int]]] = []
+
+    def commit_group(self, group: str, positions: dict[tuple[str, int], int]) -> None:
+        self.told.append((group, positions))
+
+
+def test_a_start_tells_the_group_what_the_last_driver_may_have_died_before_telling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flushing = Flushing({("t", 0): [record(0, n) for n in range(10)]})
+    flushing.flush()
+    pipeline = job.Pipeline(replace(SETTINGS, sql=None))
+    log = FakeLog()
+    made: dict[str, Any] = {
+        "_spark": MagicMock(),
+        "_publication": MagicMock(**{"advance.return_value": ()}),
+        "_batches": flushing.batches(),
+        "_log": log,
+        "_learn_sizes": lambda _: None,
+    }
+    for name, value in made.items():
+        monkeypatch.setattr(pipeline, name, value, raising=False)
+    pipeline._start_query()
+    assert log.told == [(pipeline.settings.group, {("t", 0): 10})]
