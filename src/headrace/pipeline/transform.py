@@ -13,6 +13,7 @@ dead letters.
 import os
 import pickle
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -216,6 +217,8 @@ def _function(name: str) -> "Callable[[DataFrame], DataFrame]":
     module, colon, function = name.partition(":")
     if not colon:
         raise UsageError(f"--transform is MODULE:FUNCTION, not {name!r}")
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # as `python -m` has it; a console script does not
     try:
         found = getattr(import_module(module), function)
     except Exception as error:
