@@ -67,6 +67,14 @@ class Membership:
 NOBODY = Membership()
 
 
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """An offset, and for the latest one the epoch of the leader that says it (-1: not told)."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
 def list_offsets(
     cluster: Cluster,
     partitions: Iterable[TopicPartition],
@@ -78,6 +86,18 @@ def list_offsets(
 
     With READ_COMMITTED the latest is the last stable one.
     """
+    found = list_offsets_and_epochs(cluster, partitions, timestamp, isolation_level=isolation_level)
+    return _plain(found)
+
+
+def list_offsets_and_epochs(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    *,
+    isolation_level: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, ListedOffset]:
+    """As `list_offsets`, with the leader epochs (see `leader_epochs` for what they tell)."""
     found, damaged = _list_offsets(
         cluster, partitions, timestamp, tolerated=(), isolation_level=isolation_level
     )
@@ -89,7 +109,12 @@ def list_readable_offsets(
     cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ServerError]]:
     """As `list_offsets`, with the errors of the partitions whose log their leader can't read."""
-    return _list_offsets(cluster, partitions, timestamp, tolerated=_UNREADABLE)
+    found, damaged = _list_offsets(cluster, partitions, timestamp, tolerated=_UNREADABLE)
+    return _plain(found), damaged
+
+
+def _plain(found: Mapping[TopicPartition, ListedOffset]) -> dict[TopicPartition, int]:
+    return {where: each.offset for where, each in found.items()}
 
 
 def _list_offsets(
@@ -99,15 +124,17 @@ def _list_offsets(
     *,
     tolerated: Container[int],
     isolation_level: int = READ_UNCOMMITTED,
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ServerError]]:
+) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ServerError]]:
     wanted = list(partitions)
 
-    def ask(_: Deadline) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ServerError]]:
+    def ask(
+        _: Deadline,
+    ) -> tuple[dict[TopicPartition, ListedOffset], dict[TopicPartition, ServerError]]:
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic, partition in wanted:
             cluster_leader = cluster.leader_id(topic, partition)
             by_leader.setdefault(cluster_leader, []).append((topic, partition))
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, ListedOffset] = {}
         failed: dict[TopicPartition, ServerError] = {}
         for leader, targets in by_leader.items():
             try:
@@ -118,7 +145,7 @@ def _list_offsets(
                 cluster.topics.clear()
                 raise
             for where, answer in answers.items():
-                if isinstance(answer, int):
+                if isinstance(answer, ListedOffset):
                     found[where] = answer
                 elif answer.code in tolerated:
                     failed[where] = answer
@@ -135,7 +162,7 @@ def _list_from(
     targets: list[TopicPartition],
     timestamp: int,
     isolation_level: int,
-) -> dict[TopicPartition, int | ServerError]:
+) -> dict[TopicPartition, ListedOffset | ServerError]:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for topic, partition in targets:
         by_topic.setdefault(topic, []).append(
@@ -148,11 +175,11 @@ def _list_from(
         timeout_ms=cluster.request_timeout_ms,
     )
     response = connection.call(request, ListOffsetsResponse)
-    found: dict[TopicPartition, int | ServerError] = {}
+    found: dict[TopicPartition, ListedOffset | ServerError] = {}
     for answered in response.topics:
         for each in answered.partitions:
             where = (answered.name, each.partition_index)
-            found[where] = each.offset
+            found[where] = ListedOffset(each.offset, each.leader_epoch)
             if each.error_code in LEADER_MOVED:
                 cluster.topics.pop(answered.name, None)
             if each.error_code != 0:
