@@ -11,6 +11,7 @@ from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Fenced
 from headrace.pipeline.preflight import CannotStart
 from headrace.pipeline.publication import PublicationConflict
+from headrace.pipeline.target_files import no_room
 from headrace.pipeline.topics import MissingTopic
 
 FINAL = (
@@ -43,5 +44,8 @@ def sentence(error: BaseException) -> str:
     said = _RAISED.findall(text)
     if said:
         return str(said[-1])
+    if (advice := no_room(text)) is not None:
+        # Of Spark's own files in the checkpoint, which Java writes.
+        return f"the file system: {advice}"
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[0].strip() if lines else type(error).__name__

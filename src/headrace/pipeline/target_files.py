@@ -8,6 +8,7 @@ What the protocol relies on: `rename` never replaces a file and is all or nothin
 hsynced and closed keeps its bytes.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -32,6 +33,10 @@ class AlreadyThere(FilesError):
 
 class Missing(FilesError):
     """No such file or folder."""
+
+
+class NoRoom(FilesError):
+    """No DataNode takes a block: they are full, too few, or down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,12 @@ class TargetFiles(Protocol):
 
 
 T = TypeVar("T")
+
+_TOO_FEW = re.compile(
+    r"could only be written to (\d+) of the (\d+) minReplication nodes"
+    r"(?:\. There are (\d+) datanode\(s\) running)?"
+)
+"""How a NameNode, ours or Apache's, says that it found no place for a block."""
 
 ATTRIBUTE_PREFIX = "user.headrace."
 
@@ -244,7 +255,25 @@ def _refused(what: str, class_name: str, text: str) -> FilesError:
         return AlreadyThere(f"{what}: {text}")
     if kind == "FileNotFoundException":
         return Missing(f"{what}: {text}")
-    return FilesError(f"{what}: {text}")
+    return _failed(what, text)
+
+
+def _failed(what: str, text: str) -> FilesError:
+    advice = no_room(text)
+    return FilesError(f"{what}: {text}") if advice is None else NoRoom(f"{what}: {advice}")
+
+
+def no_room(text: str) -> str | None:
+    """What to do, if `text` says that a block found no place; else None."""
+    found = _TOO_FEW.search(text)
+    if found is None:
+        return None
+    taken, wanted, running = found.groups()
+    are = "" if running is None else f", {running} running"
+    return (
+        f"no DataNode has room or takes the block ({taken} of at least {wanted} took it{are}): "
+        "free or add disk space, or start DataNodes; `headrace fs report` shows what each has left"
+    )
 
 
 def _told(what: str, work: Callable[[], T]) -> T:
@@ -256,4 +285,4 @@ def _told(what: str, work: Callable[[], T]) -> T:
     except FileExistsError as error:
         raise AlreadyThere(f"{what}: {error}") from None
     except (OSError, RuntimeError, ValueError) as error:
-        raise FilesError(f"{what}: {error}") from None
+        raise _failed(what, str(error)) from None
