@@ -4,6 +4,8 @@ Owns: the types that a caller of `log_reader` may catch. Picklable, because Spar
 from a task to the driver.
 """
 
+from collections.abc import Mapping
+
 from headrace.base.errors import HeadraceError
 
 
@@ -31,9 +33,28 @@ class DataLost(HeadraceError):
         return type(self), arguments
 
 
-def made_again(topic: str, known: str, found: str) -> DataLost:
-    """The name is the same, the records are not."""
-    return DataLost(topic, 0, 0, -1, f"it was deleted and made again (id {known}, now {found})")
+def made_again(
+    topic: str, known: str, found: str, positions: Mapping[tuple[str, int], int]
+) -> DataLost:
+    """The name is the same, the records are not. Told of the partition that was read furthest."""
+    read = {partition: at for (name, partition), at in sorted(positions.items()) if name == topic}
+    furthest = max(read, key=lambda partition: read[partition], default=0)
+    return DataLost(topic, furthest, read.get(furthest, 0), -1, created_anew(known, found))
+
+
+def created_anew(known: str, found: str) -> str:
+    """As a reason."""
+    return f"the topic was deleted and created anew (its id was {known}, now {found})"
+
+
+def regrown(topic: str, partition: int, position: int, epoch: int, end: int) -> DataLost:
+    """A log that was cut, and reaches beyond the cut again with other records."""
+    left = f"left at {end}" if end >= 0 else "is older than that"
+    reason = (
+        f"up to {position} was flushed under leader epoch {epoch}, where the log {left}: it was "
+        "truncated, and what it has there now are other records"
+    )
+    return DataLost(topic, partition, position, end, reason)
 
 
 class CorruptRecords(HeadraceError):

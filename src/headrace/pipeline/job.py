@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +130,9 @@ class Pipeline:
                 if compiler is not None:
                     compiler.wait()
         if settings.schema == INFER:
-            pin = SchemaPin(HdfsFiles(settings.checkpoint_url), settings.rooms, self._nonce)
-            settings = replace(settings, schema=pin.read() or INFER)
+            with closing(HdfsFiles(settings.checkpoint_url)) as files:
+                pinned = SchemaPin(files, settings.rooms, self._nonce).read()
+            settings = replace(settings, schema=pinned or INFER)
         if not settings.is_raw and settings.schema != INFER:
             transform.check(self._spark, settings)
 
@@ -142,11 +143,11 @@ class Pipeline:
     def _open(self) -> None:
         settings = self.settings
         rooms = settings.rooms
-        self._checkpoint_files = HdfsFiles(settings.checkpoint_url)
+        self._checkpoint_files = self._opened(settings.checkpoint_url)
         self._files = (
             self._checkpoint_files
             if settings.target_url == settings.checkpoint_url
-            else HdfsFiles(settings.target_url)
+            else self._opened(settings.target_url)
         )
         self._log = self._clients.enter_context(LogClient(settings.log))
         # Asked while a batch is running in Spark's thread: a client serves one at a time.
@@ -159,6 +160,10 @@ class Pipeline:
         self._publication = Publication(self._files, self._batches, rooms, self._fence, self._stage)
         self._set_damaged_aside(epoch)
         self._sweep_aside()
+
+    def _opened(self, url: str) -> HdfsFiles:
+        """Closed with the rest."""
+        return self._clients.enter_context(closing(HdfsFiles(url)))
 
     def _close(self) -> None:
         self._metrics.close()
@@ -266,6 +271,7 @@ class Pipeline:
             known=self._positions,
             topic_ids={} if last is None else last.topic_ids,
             bytes_per_record=self._bytes_per_record,
+            leader_epochs={} if last is None else last.leader_epochs,
         )
         rows = self._spark.readStream.format(FORMAT).option(OPTION, options.to_json()).load()
         writer = (
@@ -298,6 +304,7 @@ class Pipeline:
             topic_ids={row.topic: row.topic_id for row in rows},
             records_per_file=self._rooms_of(rows),
             settings={**self._settled(rows).file_settings, "spark_batch": batch_id},
+            leader_epochs={(row.topic, row.partition): row.leader_epoch for row in rows},
         )
         for done in self._publication.advance(wanted):
             self._after(done)

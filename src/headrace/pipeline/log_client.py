@@ -16,6 +16,7 @@ from headrace.client import offsets as client_offsets
 from headrace.client.cluster import Topic, UnknownTopic
 from headrace.client.errors import ServerError, Unreachable, raise_for
 from headrace.client.fetch import FetchedPartition, Position, fetch_from
+from headrace.client.leader_epochs import epoch_end_offsets
 from headrace.client.retry import Deadline
 from headrace.pipeline.options import LogOptions
 from headrace.wire.kafka.errors import ErrorCode
@@ -108,6 +109,17 @@ class LogClient:
         watermark."""
         return self._list(partitions, client_offsets.LATEST_TIMESTAMP)
 
+    def latest_and_epochs(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """As `latest`, each with the epoch of the leader that said it; -1 if it did not."""
+        found = self._listed(partitions, client_offsets.LATEST_TIMESTAMP)
+        return {where: (each.offset, each.leader_epoch) for where, each in found.items()}
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where each leader epoch ended; -1 if the log knows only earlier ones."""
+        return epoch_end_offsets(self._cluster, epochs)
+
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
@@ -153,6 +165,11 @@ class LogClient:
     def _list(
         self, partitions: Iterable[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int]:
+        return {where: each.offset for where, each in self._listed(partitions, timestamp).items()}
+
+    def _listed(
+        self, partitions: Iterable[TopicPartition], timestamp: int
+    ) -> dict[TopicPartition, client_offsets.ListedOffset]:
         wanted = list(partitions)
         if not wanted:
             return {}
@@ -161,7 +178,9 @@ class LogClient:
             if self.options.is_read_committed
             else client_offsets.READ_UNCOMMITTED
         )
-        return client_offsets.list_offsets(self._cluster, wanted, timestamp, isolation_level=level)
+        return client_offsets.list_offsets_and_epochs(
+            self._cluster, wanted, timestamp, isolation_level=level
+        )
 
     def _densities(
         self, ranges: Mapping[TopicPartition, tuple[int, int]]

@@ -62,6 +62,8 @@ class Plan:
     settings: dict[str, Any] = field(default_factory=dict)
     """What fixes the bytes of the files: codec, layout, transformation."""
     planned_ms: int = 0
+    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    """Of the leader that said that the log reaches each position; of some partitions or none."""
 
     @property
     def offsets_count(self) -> int:
@@ -210,6 +212,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
             "positions": positions_to_json(plan.positions),
             "slices": [[s.topic, s.partition, s.start, s.count] for s in plan.slices],
             "settings": plan.settings,
+            "leader_epochs": positions_to_json(plan.leader_epochs),
         }
     )
 
@@ -226,6 +229,8 @@ def plan_from_bytes(data: bytes) -> Plan:
         slices=tuple(Slice(*each) for each in found["slices"]),
         settings=found["settings"],
         planned_ms=found["planned_ms"],
+        # Plans of earlier versions have none: nothing is asked for them.
+        leader_epochs=positions_from_json(found.get("leader_epochs", {})),
     )
 
 

@@ -4,7 +4,8 @@ Owns: the questions and their order. Must not know: Spark. Nothing is written.
 """
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -13,9 +14,10 @@ from headrace.client.errors import ClientError
 from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient
 from headrace.pipeline.batches import Batches
-from headrace.pipeline.errors import made_again
+from headrace.pipeline.errors import made_again, regrown
 from headrace.pipeline.layout import parse_name, topic_folder
-from headrace.pipeline.plan import Step
+from headrace.pipeline.log_client import LogClient
+from headrace.pipeline.plan import Step, TopicPartition
 from headrace.pipeline.settings import FILE_BYTES, FILE_BYTES_MIN, Settings
 from headrace.pipeline.target_files import FilesError, HdfsFiles, TargetFiles
 from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
@@ -24,6 +26,10 @@ from headrace.wire.hadoop.exceptions import RemoteError
 REACH_TIMEOUT_MS = 700
 MASTER_TIMEOUT_S = 3.0
 STANDALONE = "spark://"
+
+
+EpochEnds = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
+"""Where leader epochs ended; -1 for one that is not known."""
 
 
 class CannotStart(HeadraceError):
@@ -106,7 +112,23 @@ def check_topics(batches: Batches, topic_ids: Mapping[str, str]) -> None:
     for topic, known in standing.last.topic_ids.items():
         found = topic_ids.get(topic, known)
         if found != known:
-            raise made_again(topic, known, found)
+            raise made_again(topic, known, found, standing.last.positions)
+
+
+def check_epochs(batches: Batches, topics: Iterable[str], epoch_ends: EpochEnds) -> None:
+    """Raises DataLost for a log that was cut below what was flushed, however far it reaches now."""
+    standing = batches.standing()
+    if standing.last is None or standing.step is Step.PUBLISH:
+        # All of a batch with a manifest is written aside: it is completed before the log is read.
+        return
+    followed = set(topics)
+    asked = {
+        where: epoch for where, epoch in standing.last.leader_epochs.items() if where[0] in followed
+    }
+    for where, end in epoch_ends(asked).items():
+        # A leader that does not know the epoch may be one of before: the watch asks again.
+        if 0 <= end < standing.last.positions[where]:
+            raise regrown(*where, standing.last.positions[where], asked[where], end)
 
 
 def sized(settings: Settings) -> Settings:
@@ -140,14 +162,17 @@ def check(settings: Settings) -> list[str]:
     topic_ids = check_log(settings)
     for url in sorted({settings.target_url, settings.checkpoint_url}):
         check_file_system(url)
-    files = HdfsFiles(settings.checkpoint_url)
-    target = (
-        files if settings.target_url == settings.checkpoint_url else HdfsFiles(settings.target_url)
-    )
-    batches = Batches(files, settings.rooms, "preflight")
-    try:
-        check_topics(batches, topic_ids)
-        check_target(target, batches, settings, topic_ids)
-    except FilesError as error:
-        raise CannotStart(str(error)) from None
+    with ExitStack() as opened:
+        files = opened.enter_context(closing(HdfsFiles(settings.checkpoint_url)))
+        target = files
+        if settings.target_url != settings.checkpoint_url:
+            target = opened.enter_context(closing(HdfsFiles(settings.target_url)))
+        batches = Batches(files, settings.rooms, "preflight")
+        try:
+            check_topics(batches, topic_ids)
+            check_target(target, batches, settings, topic_ids)
+            with LogClient(settings.log) as log:
+                check_epochs(batches, topic_ids, log.epoch_ends)
+        except FilesError as error:
+            raise CannotStart(str(error)) from None
     return sorted(topic_ids)

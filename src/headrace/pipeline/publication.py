@@ -47,6 +47,8 @@ class Wanted:
     topic_ids: Mapping[str, str]
     records_per_file: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    leader_epochs: Mapping[plans.TopicPartition, int] = field(default_factory=dict)
+    """Of the leaders that said the ends, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +110,19 @@ class Publication:
         topic_ids = {} if last is None else dict(last.topic_ids)
         positions: Positions = {} if last is None else dict(last.positions)
         origins: Positions = {} if last is None else dict(last.origins)
+        leader_epochs = {} if last is None else dict(last.leader_epochs)
         for topic, topic_id in wanted.topic_ids.items():
             known = topic_ids.setdefault(topic, topic_id)
             if known != topic_id:
-                raise made_again(topic, known, topic_id)
+                raise made_again(topic, known, topic_id, positions)
         starts: Positions = {}
         ends: Positions = {}
         for where, end in wanted.ends.items():
             start = positions.get(where, wanted.starts.get(where, 0))
             origins.setdefault(where, start)
             starts[where], ends[where] = start, max(start, end)
+            if end > start or (end == start and where not in leader_epochs):
+                leader_epochs[where] = wanted.leader_epochs.get(where, -1)
         slices = plans.cut(starts, ends, wanted.records_per_file)
         if not slices:
             return None
@@ -131,6 +136,7 @@ class Publication:
             slices=slices,
             settings=dict(wanted.settings),
             planned_ms=self._now_ms(),
+            leader_epochs={where: epoch for where, epoch in leader_epochs.items() if epoch >= 0},
         )
 
     # -- one batch -----------------------------------------------------------------------------

@@ -26,7 +26,10 @@ from headrace.pipeline.topics import TopicWatch, TopicWatchOptions
 
 FORMAT = "headrace_ranges"
 OPTION = "ranges"
-ROW_DDL = "topic STRING, topic_id STRING, partition INT, start BIGINT, end BIGINT, per_file BIGINT"
+ROW_DDL = (
+    "topic STRING, topic_id STRING, partition INT, start BIGINT, end BIGINT, per_file BIGINT, "
+    "leader_epoch INT"
+)
 
 
 class RangeSource(DataSource):
@@ -47,7 +50,7 @@ class RangeSource(DataSource):
 class RangeRow(InputPartition):
     """All ranges of a batch: they are few and small."""
 
-    def __init__(self, rows: list[tuple[str, str, int, int, int, int]]) -> None:
+    def __init__(self, rows: list[tuple[str, str, int, int, int, int, int]]) -> None:
         super().__init__(0)
         self.rows = rows
 
@@ -72,7 +75,9 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = self._with_new(positions_from_json(start))
         if self._final is None:
             latest = self._watch.latest()
-            self._watch.check_not_cut(starts, latest)
+            for where in self._watch.check_not_cut(starts, latest):
+                # Nothing is read of what may be another log.
+                latest[where] = min(latest[where], starts[where])
         else:
             latest = self._final = self._watch.not_cut(starts, self._final)
         self._admission.records_per_file = self._watch.records_per_file(starts, latest)
@@ -80,7 +85,10 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = self._admission.ends(starts, latest, time.monotonic())
         else:
             ends = bounded(starts, latest, self._admission.records_per_file)
-        return start if ends == starts else dict(positions_to_json(ends))
+        if ends == starts:
+            return start
+        self._watch.mark(ends)
+        return dict(positions_to_json(ends))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None
@@ -90,8 +98,13 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = self._with_new(starts)
         ids = self._watch.topic_ids()
         rooms = self._watch.records_per_file(starts, ends)
+        epochs = self._watch.epochs_at(starts, ends)
         rows = [
-            (topic, ids[topic], partition, starts[topic, partition], stop, rooms.get(topic, 0))
+            (
+                *(topic, ids[topic], partition),
+                *(starts[topic, partition], stop),
+                *(rooms.get(topic, 0), epochs.get((topic, partition), -1)),
+            )
             for (topic, partition), stop in sorted(ends.items())
         ]
         return [RangeRow(rows)] if rows else []

@@ -6,17 +6,22 @@ records fill a file. Must not know: Spark, when a batch starts.
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headrace.base.errors import HeadraceError
 from headrace.base.ids import uuid_text
 from headrace.pipeline.admission import records_per_file
-from headrace.pipeline.errors import DataLost, made_again
+from headrace.pipeline.errors import DataLost, made_again, regrown
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.options import LogOptions
-from headrace.pipeline.plan import Positions, positions_from_json, positions_to_json
+from headrace.pipeline.plan import (
+    Positions,
+    TopicPartition,
+    positions_from_json,
+    positions_to_json,
+)
 
 LOOK_INTERVAL_S = 10.0
 """How often new partitions and topics are looked for."""
@@ -46,10 +51,13 @@ class TopicWatchOptions:
     """Of the topics that earlier batches read."""
     bytes_per_record: dict[str, float] = field(default_factory=dict)
     """Of files written before, by topic."""
+    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    """Under which earlier batches ended, as far as it is known."""
 
     def to_json(self) -> str:
         content: dict[str, Any] = asdict(self)
         content["known"] = positions_to_json(self.known)
+        content["leader_epochs"] = positions_to_json(self.leader_epochs)
         return json.dumps(content)
 
     @classmethod
@@ -58,6 +66,7 @@ class TopicWatchOptions:
         content["log"] = LogOptions(**content["log"])
         content["topics"] = tuple(content["topics"])
         content["known"] = positions_from_json(content["known"])
+        content["leader_epochs"] = positions_from_json(content["leader_epochs"])
         return cls(**content)
 
 
@@ -72,6 +81,16 @@ class TopicWatch:
         self._sizes: dict[str, float] = dict(options.bytes_per_record)
         self._sized_s: dict[str, float] = {}
         self._short_since_s: dict[tuple[str, int], float] = {}
+        self._listed: dict[TopicPartition, tuple[int, int]] = {}
+        """Ends and leader epochs, as last heard."""
+        self._marks: dict[TopicPartition, tuple[int, int]] = {
+            where: (options.known[where], epoch)
+            for where, epoch in options.leader_epochs.items()
+            if where in options.known
+        }
+        """Up to where was read under which epoch."""
+        self._trusted: dict[TopicPartition, int] = {}
+        """The leader epochs under which the marks were found to stand."""
 
     def close(self) -> None:
         self._client.close()
@@ -88,26 +107,62 @@ class TopicWatch:
     def latest(self) -> Positions:
         """The ends that may be read, of all partitions followed."""
         self._maybe_look()
-        return self._client.latest(sorted(self._starts))
+        return self._list(sorted(self._starts))
 
-    def check_not_cut(self, starts: Positions, latest: Positions) -> list[tuple[str, int]]:
-        """Raises DataLost where a log ends before what was flushed of it.
+    def _list(self, partitions: Sequence[TopicPartition]) -> Positions:
+        found = self._client.latest_and_epochs(partitions)
+        self._listed |= found
+        return {where: end for where, (end, _) in found.items()}
 
-        A new leader may say so for a moment, until its high watermark has come back: such
+    def check_not_cut(self, starts: Positions, latest: Positions) -> list[TopicPartition]:
+        """Raises DataLost where a log ends before what was flushed of it, or did and grew again.
+
+        A new leader may seem to for a moment, until its high watermark has come back: such
         partitions are returned.
         """
-        now_s = time.monotonic()
         short = []
         for where, end in latest.items():
             flushed = max(starts.get(where, 0), self._options.known.get(where, 0))
-            if end >= flushed:
-                self._short_since_s.pop(where, None)
-                continue
-            short.append(where)
-            if now_s - self._short_since_s.setdefault(where, now_s) >= SHORT_PATIENCE_S:
+            if end < flushed:
+                short.append(where)
                 reason = "the log ends before what was flushed of it: it was truncated"
-                raise DataLost(*where, flushed, end, reason)
+                self._raise_if_it_stays(DataLost(*where, flushed, end, reason))
+        short += self._check_epochs([where for where in latest if where not in short])
+        for where in latest.keys() - set(short):
+            self._short_since_s.pop(where, None)
         return short
+
+    def _check_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Raises DataLost where a log was cut below its mark; those that can't tell are returned.
+
+        Only a new leader cuts a log: where the epoch is the one that was last found right there is
+        nothing to ask.
+        """
+        asked: dict[TopicPartition, int] = {}
+        for where in partitions:
+            _, epoch = self._listed.get(where, (-1, -1))
+            if where in self._marks and epoch >= 0:
+                marked = self._marks[where][1]
+                if epoch not in (marked, self._trusted.get(where)):
+                    asked[where] = marked
+        unknown = []
+        for where, end in self._client.epoch_ends(asked).items() if asked else ():
+            position, epoch = self._marks[where]
+            if end < 0:
+                # A leader of before that does not know of its successor yet, or an older disk.
+                unknown.append(where)
+                self._raise_if_it_stays(regrown(*where, position, epoch, end))
+            elif end < position:
+                raise regrown(*where, position, epoch, end)
+            else:
+                self._trusted[where] = self._listed[where][1]
+        return unknown
+
+    def _raise_if_it_stays(self, loss: DataLost) -> None:
+        now_s = time.monotonic()
+        since_s = self._short_since_s.setdefault((loss.topic, loss.partition), now_s)
+        if now_s - since_s >= SHORT_PATIENCE_S:
+            raise loss
 
     def not_cut(self, starts: Positions, latest: Positions) -> Positions:
         """`latest`, once no log ends before what was flushed of it; raises DataLost if one stays.
@@ -116,8 +171,30 @@ class TopicWatch:
         """
         while short := self.check_not_cut(starts, latest):
             time.sleep(SHORT_POLL_S)
-            latest = {**latest, **self._client.latest(short)}
+            latest = {**latest, **self._list(short)}
         return latest
+
+    def mark(self, ends: Positions) -> None:
+        """These ends are the next batch's: the leader that named them vouches for them."""
+        for where, end in ends.items():
+            if where not in self._marks or end > self._marks[where][0]:
+                self._trusted.pop(where, None)
+                heard, epoch = self._listed.get(where, (-1, -1))
+                if epoch >= 0 and end <= heard:
+                    self._marks[where] = (end, epoch)
+                else:
+                    self._marks.pop(where, None)
+
+    def epochs_at(self, starts: Positions, ends: Positions) -> dict[TopicPartition, int]:
+        """The leader epochs of marks at `ends`; those of a batch that is repeated are made now."""
+        if not self._listed:
+            self.not_cut(starts, self.latest())
+            self.mark(ends)
+        return {
+            where: self._marks[where][1]
+            for where, end in ends.items()
+            if where in self._marks and self._marks[where][0] == end
+        }
 
     def records_per_file(self, starts: Positions, ends: Positions) -> dict[str, int]:
         """By topic: how many records make a file of the size wanted."""
@@ -173,7 +250,7 @@ class TopicWatch:
         for topic, topic_id in self._ids.items():
             known = self._known_ids.setdefault(topic, topic_id)
             if known != topic_id:
-                raise made_again(topic, known, topic_id)
+                raise made_again(topic, known, topic_id, self._options.known | self._starts)
 
     def _topics(self) -> list[str]:
         options = self._options

@@ -89,7 +89,7 @@ class SimulatedLog:
         """As a task reads it: what is lost is said."""
         where = (work.topic, work.partition)
         if topic_id != self.topic_id(work.topic):
-            raise made_again(work.topic, topic_id, self.topic_id(work.topic))
+            raise made_again(work.topic, topic_id, self.topic_id(work.topic), {where: work.start})
         if work.start < self.kept_from.get(where, 0):
             reason = "the records were deleted before they were read"
             raise DataLost(*where, work.start, self.kept_from[where], reason)

@@ -105,5 +105,5 @@ def test_a_topic_made_anew_ends_it_with_the_reason(case: Case) -> None:
         send(case, case.topic, partition, 1_000, 2 * FLUSHED)
     told = run_again(case)
     assert f"data of topic {case.topic}, partition " in told
-    assert "it was deleted and made again" in told
+    assert "the topic was deleted and created anew" in told
     assert case.keys() == list(range(FLUSHED))

@@ -34,7 +34,7 @@ def test_a_topic_that_was_made_again(has_sets: bool) -> None:
     sim = flushed(has_sets)
     sim.log.topic_ids["orders"] = "another"
     records = {path for path in sim.files.files if path.startswith(sim.rooms.batches)}
-    check_ends(sim, "deleted and made again (id id-orders, now another)")
+    check_ends(sim, "deleted and created anew (its id was id-orders, now another)")
     # Not even a plan: if the topic's id was told wrongly, the next driver goes on.
     assert records == {path for path in sim.files.files if path.startswith(sim.rooms.batches)}
     del sim.log.topic_ids["orders"]

@@ -46,6 +46,7 @@ class Flushing:
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     kept_from: int = 0
     rooms: Rooms = ROOMS
+    leader_epoch: int = -1
 
     def read(
         self, topic: str, partition: int, start: int, end: int, size: int = 7
@@ -86,6 +87,7 @@ class Flushing:
                 starts=dict.fromkeys(ends, 0),
                 topic_ids={topic: "id" for topic, _ in ends},
                 records_per_file={topic: records_per_file for topic, _ in ends},
+                leader_epochs=dict.fromkeys(ends, self.leader_epoch),
             )
         )
 

@@ -1,5 +1,7 @@
 """Plans, what comes next, and their JSON."""
 
+import json
+
 import pytest
 
 from headrace.pipeline import plan as plans
@@ -54,12 +56,20 @@ def test_a_plan_and_a_manifest_survive_their_json() -> None:
         slices=(Slice("t", 0, 1, 9),),
         settings={"codec": "zstd"},
         planned_ms=5,
+        leader_epochs={("t", 0): 4},
     )
     assert plans.plan_from_bytes(plans.plan_to_bytes(plan)) == plan
     file = plans.FileFacts("/s/1", "topic=t", "t-0-1-9.parquet", "t", 0, 1, 9, 9, 77, 100)
     facts = plans.SliceFacts("t", 0, 1, 10, 9, filtered=1, dead=2, files=(file,))
     manifest = plans.Manifest(7, 2, (facts,))
     assert plans.manifest_from_bytes(plans.manifest_to_bytes(manifest)) == manifest
+
+
+def test_a_plan_of_before_has_no_leader_epochs() -> None:
+    plan = plans.Plan(0, "p", 1, {}, {}, {("t", 0): 10}, ())
+    written = json.loads(plans.plan_to_bytes(plan))
+    del written["leader_epochs"]
+    assert plans.plan_from_bytes(json.dumps(written).encode()) == plan
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"format": 99}'])

@@ -11,8 +11,14 @@ from headrace.pipeline import preflight
 from headrace.pipeline.errors import DataLost
 from headrace.pipeline.failures import is_final
 from headrace.pipeline.layout import Rooms
-from headrace.pipeline.plan import COMMIT
-from headrace.pipeline.preflight import CannotStart, check_master, check_target, check_topics
+from headrace.pipeline.plan import COMMIT, MANIFEST
+from headrace.pipeline.preflight import (
+    CannotStart,
+    check_epochs,
+    check_master,
+    check_target,
+    check_topics,
+)
 from headrace.pipeline.settings import FILE_BYTES, FILE_BYTES_MIN, Settings
 from headrace.wire.hadoop.exceptions import RemoteError
 
@@ -56,12 +62,49 @@ def test_a_topic_that_is_added_may_have_files_too() -> None:
 def test_a_topic_that_was_made_again_is_said_before_spark_starts() -> None:
     flushing = flushed()
     check_topics(flushing.batches(), {"orders": "id", "payments": "another"})
-    with pytest.raises(DataLost, match=r"orders.* made again \(id id, now another\)"):
+    with pytest.raises(DataLost, match=r"orders.* anew \(its id was id, now another\).* 10,"):
         check_topics(flushing.batches(), {"orders": "another"})
     check_topics(Flushing().batches(), {"orders": "another"})
     # A batch that was begun may not need the log any more.
     flushing.files.delete(flushing.rooms.record_of(0, COMMIT))
     check_topics(flushing.batches(), {"orders": "another"})
+
+
+def test_a_log_that_was_cut_and_grew_again_is_said_before_spark_starts() -> None:
+    where = ("orders", 0)
+    flushing = Flushing({where: [record(0, offset) for offset in range(10)]}, leader_epoch=4)
+    flushing.flush()
+    check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, 10))
+    # Not known there: the watch gives it a moment.
+    check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, -1))
+    with pytest.raises(DataLost, match=r"up to 10 was flushed under leader epoch 4.* left at 6"):
+        check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, 6))
+    # A plan under way says it too, a batch that is all written aside does not.
+    flushing.files.delete(flushing.rooms.record_of(0, COMMIT))
+    check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, 6))
+    flushing.files.delete(flushing.rooms.record_of(0, MANIFEST))
+    with pytest.raises(DataLost, match="left at 6"):
+        check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, 6))
+
+
+def test_the_epochs_of_positions_follow_the_batches() -> None:
+    where = ("orders", 0)
+    flushing = Flushing({where: [record(0, offset) for offset in range(10)]}, leader_epoch=4)
+    (first,) = flushing.flush()
+    assert first.plan.leader_epochs == {where: 4}
+    # Nothing new in this one: it stays with the leader that named its end.
+    other = ("orders", 1)
+    flushing.rows[other], flushing.leader_epoch = [record(1, 0)], 5
+    (second,) = flushing.flush()
+    assert second.plan.leader_epochs == {where: 4, other: 5}
+    # Who does not say its epoch leaves nothing to ask for.
+    flushing.rows[where].append(record(0, 10))
+    flushing.leader_epoch = -1
+    (third,) = flushing.flush()
+    assert third.plan.leader_epochs == {other: 5}
+    asked = []
+    check_epochs(flushing.batches(), [], lambda epochs: asked.append(dict(epochs)) or {})
+    assert asked == [{}]
 
 
 def test_files_in_the_way_end_a_running_pipeline() -> None:

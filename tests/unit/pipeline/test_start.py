@@ -39,7 +39,8 @@ class Start:
         monkeypatch.setattr(job.preflight, "sized", lambda settings: settings)
         monkeypatch.setattr(job, "start_session", self._step("spark", self.session))
         monkeypatch.setattr(job, "_compile_aside", lambda: None)
-        monkeypatch.setattr(job, "HdfsFiles", lambda _: None)
+        self.files: list[MagicMock] = []
+        monkeypatch.setattr(job, "HdfsFiles", self._files_of)
         monkeypatch.setattr(job.SchemaPin, "read", lambda _: "id INT")
         monkeypatch.setattr(job.transform, "check", self._check)
         monkeypatch.setattr(job.Pipeline, "_open", self._step("claim", None))
@@ -47,6 +48,11 @@ class Start:
 
     def run(self, settings: Settings) -> None:
         job.Pipeline(settings).run()
+
+    def _files_of(self, url: str) -> MagicMock:
+        assert url == "hdfs://nowhere:1"
+        self.files.append(MagicMock())
+        return self.files[-1]
 
     def _check(self, _: Any, settings: Settings) -> None:
         self.checked.append(settings.schema)
@@ -89,6 +95,22 @@ def test_a_start_that_fails_leaves_the_running_driver_alone(
 def test_an_inferred_schema_that_is_pinned_is_checked_with(start: Start) -> None:
     start.run(replace(SETTINGS, schema=INFER))
     assert start.checked == ["id INT"]
+    (files,) = start.files
+    files.close.assert_called_once()
+
+
+def test_the_files_of_a_pipeline_are_closed_with_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        job.Pipeline, "_open", lambda pipeline: pipeline._opened("hdfs://nowhere:1")
+    )
+    monkeypatch.setattr(
+        job.Pipeline, "_run_with_restarts", lambda _: start.files[0].close.assert_not_called()
+    )
+    start.run(SETTINGS)
+    (files,) = start.files
+    files.close.assert_called_once()
 
 
 class FakeLog:

@@ -25,6 +25,10 @@ class FakeLog:
         self.partitions = partitions
         self.closed = False
         self.topic_id = ID
+        self.epoch = 3
+        self.epoch_ends_at: dict[int, int] = {}
+        """Of earlier leaders; the present one's epoch has no end yet."""
+        self.asked: list[dict[tuple[str, int], int]] = []
 
     def topics(self, names: Any) -> dict[str, Any]:
         return {
@@ -44,6 +48,24 @@ class FakeLog:
 
     def latest(self, wanted: Any) -> dict[tuple[str, int], int]:
         return {(t, p): self.partitions[t][p][1] for t, p in wanted}
+
+    def latest_and_epochs(self, wanted: Any) -> dict[tuple[str, int], tuple[int, int]]:
+        return {where: (end, self.epoch) for where, end in self.latest(wanted).items()}
+
+    def epoch_ends(self, epochs: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        self.asked.append(dict(epochs))
+        return {where: self._end_of(where, epoch) for where, epoch in epochs.items()}
+
+    def _end_of(self, where: tuple[str, int], epoch: int) -> int:
+        if epoch > self.epoch:
+            return -1
+        return self.epoch_ends_at.get(epoch, self.latest([where])[where])
+
+    def cut_and_grow(self, left: int, end: int) -> None:
+        """Partition 0 loses what is behind `left`; another leader writes on, up to `end`."""
+        self.epoch_ends_at[self.epoch] = left
+        self.epoch += 1
+        self.partitions["orders"][0] = (5, end)
 
     def size_hint(self, _where: Any, start: int, end: int) -> int:
         return (end - start) * 10
@@ -103,6 +125,7 @@ def test_options_survive_their_json() -> None:
         known={("orders", 1): 3},
         topic_ids={"orders": "a"},
         bytes_per_record={"orders": 2.5},
+        leader_epochs={("orders", 1): 7},
     )
     assert TopicWatchOptions.from_json(options.to_json()) == options
 
@@ -117,8 +140,8 @@ def test_spark_is_told_ranges_in_rows(log: FakeLog) -> None:
     assert isinstance(partition, RangeRow)
     rows = list(reader.read(partition))
     assert [row[:1] + row[2:] for row in rows] == [
-        ("orders", 0, 5, 20, 100),
-        ("orders", 1, 0, 0, 100),
+        ("orders", 0, 5, 20, 100, 3),
+        ("orders", 1, 0, 0, 100, 3),
     ]
     # Nothing new, then something that may wait.
     assert reader.latestOffset(end, ReadAllAvailable()) == end
@@ -189,7 +212,97 @@ def test_a_topic_that_was_made_again_is_named_at_once(
     start = reader.initialOffset()
     assert reader.latestOffset(start, ReadAllAvailable()) == start
     log.topic_id = b"1" * 16
-    with pytest.raises(DataLost, match="deleted and made again"):
+    with pytest.raises(DataLost, match=r"partition 0 .*created anew .*wanted offset 20,"):
         reader.latestOffset(start, ReadAllAvailable())
-    with pytest.raises(DataLost, match="deleted and made again"):
+    with pytest.raises(DataLost, match=r"partition 0 .*created anew .*wanted offset 100,"):
         available_now(known)
+
+
+MARKED = replace(
+    OPTIONS, known={("orders", 0): 20, ("orders", 1): 0}, leader_epochs={("orders", 0): 3}
+)
+
+
+def rows_of(reader: RangeReader, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
+    (partition,) = reader.partitions(start, end)
+    return list(reader.read(partition))
+
+
+def test_a_log_that_was_cut_and_grew_again_is_not_read_on(log: FakeLog) -> None:
+    log.cut_and_grow(12, 900)
+    sentence = (
+        r"topic orders, partition 0 .* up to 20 was flushed under leader epoch 3, where the log "
+        r"left at 12: it was truncated, .*wanted offset 20, available 12"
+    )
+    with pytest.raises(DataLost, match=sentence):
+        available_now(MARKED)
+    reader = RangeReader(MARKED)
+    with pytest.raises(DataLost, match=sentence):
+        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    # Spark repeats a batch of its checkpoint without asking for an end before.
+    with pytest.raises(DataLost, match=sentence):
+        RangeReader(MARKED).partitions({"orders": {"0": 20}}, {"orders": {"0": 50}})
+
+
+def test_a_cut_is_seen_while_the_pipeline_runs(log: FakeLog) -> None:
+    log.partitions["orders"][0] = (5, 200)
+    reader = RangeReader(replace(MARKED, longest_wait_s=0.0))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert [row[-1] for row in rows_of(reader, start, end)] == [3, 3]
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    log.cut_and_grow(150, 300)
+    with pytest.raises(DataLost, match=r"up to 200 .* left at 150"):
+        reader.latestOffset(end, ReadAllAvailable())
+
+
+def test_only_another_leader_is_asked_and_once(log: FakeLog) -> None:
+    log.partitions["orders"][0] = (5, 200)
+    reader = RangeReader(replace(MARKED, longest_wait_s=0.0))
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) != start
+    assert log.asked == []
+    # Elected without a loss: what follows is read under its epoch.
+    log.cut_and_grow(200, 210)
+    reader = RangeReader(replace(MARKED, longest_wait_s=0.0))
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert log.asked == [{("orders", 0): 3}]
+    assert [row[-1] for row in rows_of(reader, start, end)] == [4, 4]
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert len(log.asked) == 1
+
+
+def test_a_log_that_stays_short_keeps_its_own_sentence(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "SHORT_PATIENCE_S", 0.0)
+    log.cut_and_grow(12, 15)
+    with pytest.raises(DataLost, match=r"the log ends before .*wanted offset 20, available 15"):
+        available_now(MARKED)
+    assert log.asked == []
+
+
+def test_a_checkpoint_without_epochs_goes_on(log: FakeLog) -> None:
+    log.cut_and_grow(12, 900)
+    assert available_now(replace(MARKED, leader_epochs={})) == {"orders": {"0": 420, "1": 0}}
+    log.epoch = -1
+    reader = RangeReader(MARKED)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert [row[-1] for row in rows_of(reader, start, end)] == [-1, -1]
+    assert log.asked == []
+
+
+def test_a_leader_that_knows_only_earlier_epochs_is_given_a_moment(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.epoch, log.partitions["orders"][0] = 2, (5, 900)
+    reader = RangeReader(replace(MARKED, longest_wait_s=0.0))
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    log.epoch = 3
+    assert reader.latestOffset(start, ReadAllAvailable()) != start
+    log.epoch = 2
+    monkeypatch.setattr(topics, "SHORT_PATIENCE_S", 0.0)
+    with pytest.raises(DataLost, match="under leader epoch 3, where the log is older than that"):
+        reader.latestOffset(start, ReadAllAvailable())

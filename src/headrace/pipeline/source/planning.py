@@ -13,7 +13,7 @@ from typing import Protocol
 from headrace.base.errors import UsageError
 from headrace.base.ids import uuid_text
 from headrace.client.cluster import Topic, UnknownTopic
-from headrace.pipeline.errors import DataLost
+from headrace.pipeline.errors import DataLost, created_anew
 from headrace.pipeline.ranges import OffsetRange, split
 from headrace.pipeline.source.positions import Offsets, Positions, TopicPartition
 from headrace.pipeline.source.source_options import (
@@ -134,9 +134,7 @@ def continued(start: Positions, ids: Mapping[str, str], loss: Loss) -> Offsets:
         if topic not in ids:
             gone[topic] = "the topic is no longer there, or no longer asked for"
         elif topic_id and ids[topic] != topic_id:
-            gone[topic] = (
-                f"the topic was deleted and created anew (its id was {topic_id}, now {ids[topic]})"
-            )
+            gone[topic] = created_anew(topic_id, ids[topic])
     for where, offset in start.offsets.items():
         if where[0] in gone:
             loss.of(where, offset, -1, gone[where[0]])
@@ -247,8 +245,7 @@ def checked(log: LogView, ranges: list[OffsetRange], loss: Loss) -> list[OffsetR
             reason = (
                 "the topic is no longer there"
                 if known is None
-                else "the topic was deleted and created anew "
-                f"(its id was {each.topic_id}, now {known})"
+                else created_anew(each.topic_id, known)
             )
             loss.of(each.where, each.start, -1, reason)
     ranges = [
