@@ -49,12 +49,16 @@ def created_anew(known: str, found: str) -> str:
 
 def regrown(topic: str, partition: int, position: int, epoch: int, end: int) -> DataLost:
     """A log that was cut, and reaches beyond the cut again with other records."""
-    left = f"left at {end}" if end >= 0 else "is older than that"
-    reason = (
-        f"up to {position} was flushed under leader epoch {epoch}, where the log {left}: it was "
+    return DataLost(topic, partition, position, end, cut_and_regrown(position, epoch, end))
+
+
+def cut_and_regrown(position: int, epoch: int, end: int) -> str:
+    """As a reason. `end` is where the log left the epoch; -1: it does not know it."""
+    left = f"left at {end}" if end >= 0 else "has not come to now"
+    return (
+        f"up to {position} was read under leader epoch {epoch}, which the log {left}: it was "
         "truncated, and what it has there now are other records"
     )
-    return DataLost(topic, partition, position, end, reason)
 
 
 class CorruptRecords(HeadraceError):

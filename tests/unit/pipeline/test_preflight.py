@@ -77,7 +77,7 @@ def test_a_log_that_was_cut_and_grew_again_is_said_before_spark_starts() -> None
     check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, 10))
     # Not known there: the watch gives it a moment.
     check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, -1))
-    with pytest.raises(DataLost, match=r"up to 10 was flushed under leader epoch 4.* left at 6"):
+    with pytest.raises(DataLost, match=r"up to 10 was read under leader epoch 4.* left at 6"):
         check_epochs(flushing.batches(), ["orders"], lambda epochs: dict.fromkeys(epochs, 6))
     # A plan under way says it too, a batch that is all written aside does not.
     flushing.files.delete(flushing.rooms.record_of(0, COMMIT))

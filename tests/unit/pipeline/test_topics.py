@@ -231,7 +231,7 @@ def rows_of(reader: RangeReader, start: dict[str, Any], end: dict[str, Any]) -> 
 def test_a_log_that_was_cut_and_grew_again_is_not_read_on(log: FakeLog) -> None:
     log.cut_and_grow(12, 900)
     sentence = (
-        r"topic orders, partition 0 .* up to 20 was flushed under leader epoch 3, where the log "
+        r"topic orders, partition 0 .* up to 20 was read under leader epoch 3, which the log "
         r"left at 12: it was truncated, .*wanted offset 20, available 12"
     )
     with pytest.raises(DataLost, match=sentence):
@@ -304,5 +304,5 @@ def test_a_leader_that_knows_only_earlier_epochs_is_given_a_moment(
     assert reader.latestOffset(start, ReadAllAvailable()) != start
     log.epoch = 2
     monkeypatch.setattr(topics, "SHORT_PATIENCE_S", 0.0)
-    with pytest.raises(DataLost, match="under leader epoch 3, where the log is older than that"):
+    with pytest.raises(DataLost, match="under leader epoch 3, which the log has not come to now"):
         reader.latestOffset(start, ReadAllAvailable())

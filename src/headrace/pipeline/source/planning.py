@@ -13,7 +13,7 @@ from typing import Protocol
 from headrace.base.errors import UsageError
 from headrace.base.ids import uuid_text
 from headrace.client.cluster import Topic, UnknownTopic
-from headrace.pipeline.errors import DataLost, created_anew
+from headrace.pipeline.errors import DataLost, created_anew, cut_and_regrown
 from headrace.pipeline.ranges import OffsetRange, split
 from headrace.pipeline.source.positions import Offsets, Positions, TopicPartition
 from headrace.pipeline.source.source_options import (
@@ -37,6 +37,10 @@ class LogView(Protocol):
     def topics(self, names: Iterable[str] | None) -> dict[str, Topic]: ...
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets: ...
+    def latest_and_epochs(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]: ...
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets: ...
     def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> Offsets: ...
 
 
@@ -166,12 +170,15 @@ def next_end(
     for where in absent:
         loss.of(where, begins.pop(where), -1, "the partition is no longer there")
     begins |= _new_begins(log, [where for where in partitions if where not in begins], loss)
-    ends = log.latest(partitions)
+    listed = log.latest_and_epochs(partitions)
+    ends = {where: end for where, (end, _) in listed.items()}
     for where, begin in begins.items():
         if ceiling is not None:
             ends[where] = min(ends[where], max(ceiling.offsets.get(where, begin), begin))
         if ends[where] < begin:
             loss.of(where, begin, ends[where], f"the log ends at {ends[where]}: it was truncated")
+    uncut = {where for where, begin in begins.items() if ends[where] >= begin}
+    _check_epochs(log, start, {where: listed[where][1] for where in uncut}, loss)
     available = sum(max(0, ends[where] - begin) for where, begin in begins.items())
     if rows_min is not None and available < rows_min:
         return None
@@ -179,7 +186,26 @@ def next_end(
         ends = admitted(begins, ends, rows_max)
     topics = {topic for topic, _ in ends}
     first = dict(start.offsets) if start.is_initial else None
-    return Positions(ends, {topic: ids[topic] for topic in sorted(topics)}, first)
+    epochs = {
+        # An end that stays keeps its leader: Spark compares offsets as text.
+        where: listed[where][1] if end > begins.get(where, -1) else start.epochs.get(where, -1)
+        for where, end in ends.items()
+    }
+    known = {where: epoch for where, epoch in epochs.items() if epoch >= 0}
+    return Positions(ends, {topic: ids[topic] for topic in sorted(topics)}, first, epochs=known)
+
+
+def _check_epochs(log: LogView, start: Positions, now: Offsets, loss: Loss) -> None:
+    """Logs that were cut below `start` and reach beyond it again. Only a new leader cuts a log."""
+    asked = {
+        where: start.epochs[where]
+        for where, epoch in now.items()
+        if epoch >= 0 and where in start.epochs and start.epochs[where] != epoch
+    }
+    for where, end in log.epoch_ends(asked).items() if asked else ():
+        position = start.offsets[where]
+        if end < position:
+            loss.of(where, position, end, cut_and_regrown(position, asked[where], end))
 
 
 def _new_begins(log: LogView, new: list[TopicPartition], loss: Loss) -> Offsets:

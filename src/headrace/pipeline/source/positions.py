@@ -3,13 +3,15 @@
 Owns: that JSON. Must not know: Spark, clients. Spark compares checkpointed offsets as text, so the
 JSON is made in one order: topics by name, partitions by number.
 
-    {"topics": {"orders": {"id": "…", "partitions": {"0": 12, "1": 7}}},
+    {"topics": {"orders": {"id": "…", "partitions": {"0": 12, "1": 7}, "epochs": {"0": 3}}},
      "first": {"orders": {"0": 10, "1": 7}},
      "initial": true}
 
-`id` tells a recreated topic. `first` is in the end of a query's first batch alone: where that
-batch starts. Spark asks for the initial offset again when it repeats a first batch that did not
-end; "latest" is another place by then, and the repetition must read the same rows.
+`id` tells a recreated topic. `epochs`, where they are known, are of the leaders that said that their
+logs reach these offsets: they tell a log that was cut and has grown again. `first` is in the end of
+a query's first batch alone: where that batch starts. Spark asks for the initial offset again when
+it repeats a first batch that did not end; "latest" is another place by then, and the repetition
+must read the same rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,12 +32,15 @@ class Positions:
     topic_ids: dict[str, str] = field(default_factory=dict)
     first: Offsets | None = None
     is_initial: bool = False
+    epochs: Offsets = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        topics = {
+        topics: dict[str, dict[str, Any]] = {
             topic: {"id": self.topic_ids.get(topic, ""), "partitions": partitions}
             for topic, partitions in _nested(self.offsets).items()
         }
+        for topic, epochs in _nested(self.epochs).items():
+            topics[topic]["epochs"] = epochs
         made: dict[str, Any] = {"topics": topics}
         if self.first is not None:
             made["first"] = _nested(self.first)
@@ -57,6 +62,7 @@ class Positions:
             topic_ids={name: each["id"] for name, each in topics.items()},
             first=None if first is None else dict(_flat(first)),
             is_initial=bool(text.get("initial", False)),
+            epochs=dict(_flat({name: each.get("epochs", {}) for name, each in topics.items()})),
         )
 
 

@@ -17,6 +17,10 @@ class FakeView:
     bounds: dict[TopicPartition, tuple[int, int]]
     ids: dict[str, bytes] = field(default_factory=dict)
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    epoch: int = 3
+    ended: dict[int, int] = field(default_factory=dict)
+    """Where the epochs of earlier leaders ended."""
+    asked: list[dict[TopicPartition, int]] = field(default_factory=list)
 
     def id_of(self, topic: str) -> bytes:
         return self.ids.get(topic, topic.encode().ljust(16, b"-"))
@@ -56,6 +60,15 @@ class FakeView:
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {where: self.bounds[where][1] for where in partitions}
+
+    def latest_and_epochs(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        return {where: (end, self.epoch) for where, end in self.latest(partitions).items()}
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.asked.append(dict(epochs))
+        return {where: self.ended[epoch] for where, epoch in epochs.items()}
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]

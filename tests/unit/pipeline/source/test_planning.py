@@ -170,6 +170,33 @@ def test_retention_that_passed_the_checkpoint_stops_the_query() -> None:
     assert bounds_of(planning.ranges_between(log, lenient, started(log), end)) == [("a", 0, 8, 20)]
 
 
+def test_a_log_that_was_cut_and_grew_again_stops_the_query() -> None:
+    log = FakeView({A0: (0, 9)})
+    options = options_of()
+    read = end_of(log, options, started(log))
+    assert (read.offsets, read.epochs) == ({A0: 9}, {A0: 3})
+    # Another leader without a loss: the same text while nothing is new.
+    log.epoch, log.ended = 4, {3: 9}
+    assert json.dumps(end_of(log, options, read).to_json()) == json.dumps(read.to_json())
+    assert log.asked == [{A0: 3}]
+    log.bounds[A0] = (0, 30)
+    assert end_of(log, options, read).epochs == {A0: 4}
+    log.ended = {3: 7}
+    with pytest.raises(DataLost, match=r"up to 9 was read .* epoch 3, which the log left at 7"):
+        end_of(log, options, read)
+    assert end_of(log, options_of(failOnDataLoss="false"), read).offsets == {A0: 30}
+
+
+def test_a_checkpoint_without_epochs_is_read_on() -> None:
+    log = FakeView({A0: (0, 5)})
+    before = started(log)
+    assert "epochs" not in json.dumps(before.to_json())
+    assert json.dumps(end_of(log, options_of(), before).to_json()) == json.dumps(before.to_json())
+    log.bounds[A0] = (0, 6)
+    assert end_of(log, options_of(), before).epochs == {A0: 3}
+    assert log.asked == []
+
+
 def test_a_truncated_log_stops_the_query() -> None:
     log = FakeView({A0: (0, 3)})
     with pytest.raises(DataLost, match="ends at 3: it was truncated"):
