@@ -7,11 +7,11 @@ JSON is made in one order: topics by name, partitions by number.
      "first": {"orders": {"0": 10, "1": 7}},
      "initial": true}
 
-`id` tells a recreated topic. `epochs`, where they are known, are of the leaders that said that their
-logs reach these offsets: they tell a log that was cut and has grown again. `first` is in the end of
-a query's first batch alone: where that batch starts. Spark asks for the initial offset again when
-it repeats a first batch that did not end; "latest" is another place by then, and the repetition
-must read the same rows.
+`id` tells a recreated topic. `epochs`, where they are known, are of the leaders that said that
+their logs reach these offsets: they tell a log that was cut and has grown again. `first` is in the
+end of a query's first batch alone: where that batch starts. Spark asks for the initial offset
+again when it repeats a first batch that did not end; "latest" is another place by then, and the
+repetition must read the same rows.
 """
 
 from collections.abc import Iterator, Mapping
