@@ -1,12 +1,15 @@
 """A broker whose disk is an older one, and which has written on since: the pipeline won't go on."""
 
+import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.interop.confluent import create_topic, producer_of
+from tests.interop.conftest import TARGETS, Target, start_target
 
 from headrace.node.lives import FILE
 from headrace.pipeline.errors import DataLost
@@ -15,19 +18,18 @@ from headrace.pipeline.options import LogOptions
 from headrace.pipeline.plan import positions_from_json
 from headrace.pipeline.range_stream import RangeReader
 from headrace.pipeline.topics import TopicWatchOptions
-from headrace.testing.cluster import LocalBroker
 
 TIMEOUT_S = 60
 
 
-def send(broker: LocalBroker, count: int) -> None:
+def send(broker: Target, count: int) -> None:
     producer = producer_of(broker.bootstrap_servers)
     for number in range(count):
         producer.produce("orders", b"%d" % number, partition=0)
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def boot(broker: LocalBroker) -> None:
+def boot(broker: Target) -> None:
     """Start it as on a machine that was booted: what ran there before is not known any more."""
     for lives in broker.data.rglob(FILE):
         lives.unlink()
@@ -47,15 +49,16 @@ def looked(options: TopicWatchOptions) -> tuple[dict[str, Any], dict[tuple[str, 
         reader.stop()
 
 
-def test_an_older_disk_that_has_grown_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", TARGETS)
+def test_an_older_disk_that_has_grown_again(kind: str, tmp_path: Path) -> None:
     older = tmp_path / "older"
     where = ("orders", 0)
-    with LocalBroker(tmp_path / "data") as broker:
+    with start_target(kind) as broker:
         create_topic(broker.bootstrap_servers, "orders")
         send(broker, 10)
-        broker.pause()
+        os.kill(broker.pid, signal.SIGSTOP)
         shutil.copytree(broker.data, older)
-        broker.resume()
+        os.kill(broker.pid, signal.SIGCONT)
         send(broker, 41)
         log = LogOptions(broker.bootstrap_servers)
         end, epochs = looked(TopicWatchOptions(log, ("orders",)))
