@@ -11,6 +11,7 @@ that one that is sent twice can be told: they are at-least-once) and these heade
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from headrace.client.cluster import UnknownTopic
 from headrace.client.producer import Producer
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.options import LogOptions
@@ -103,6 +104,28 @@ def read(options: LogOptions, topic: str) -> Iterator[DeadLetter]:
                 if origin not in seen:
                     seen.add(origin)
                     yield letter
+
+
+def newest_values(options: LogOptions, topic: str, pipeline: str, records_max: int) -> list[bytes]:
+    """The values of a pipeline's last dead letters; none if there is no such topic."""
+    from headrace.pipeline.log_reader import read_range
+
+    with LogClient(options) as log:
+        try:
+            where = [(topic, partition) for partition in log.partitions(topic)]
+        except UnknownTopic:
+            return []
+        starts, ends = log.earliest(where), log.latest(where)
+    found: list[bytes] = []
+    for each in where:
+        start = max(starts[each], ends[each] - max(1, records_max // len(where)))
+        for batch in read_range(options, OffsetRange(*each, start, ends[each])):
+            for row in batch.select(["value", "headers"]).to_pylist():
+                headers = [(h["key"], h["value"]) for h in row["headers"]]
+                letter = from_headers(row["value"], headers)
+                if letter is not None and letter.value and letter.pipeline == pipeline:
+                    found.append(letter.value)
+    return found
 
 
 def send_back(options: LogOptions, letters: Iterable[DeadLetter]) -> int:
