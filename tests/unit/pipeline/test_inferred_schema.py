@@ -21,6 +21,7 @@ from headrace.pipeline.inferred_schema import (
 from headrace.pipeline.ranges import OffsetRange
 from headrace.pipeline.settings import Settings
 from headrace.testing.pipeline_files import SimulatedFiles
+from headrace.testing.pipeline_simulation import Killed
 
 
 def test_the_first_pin_stands() -> None:
@@ -74,6 +75,34 @@ def test_a_pin_grows_by_one_behind_the_other_whoever_writes_it() -> None:
     assert second.pin("other", 1) == "id b a"
     assert len(files.list(ROOMS.checkpoint)) == len(names) + 1
     assert files.list(ROOMS.aside) == []
+
+
+def test_killed_before_every_operation_the_schema_is_the_old_or_the_new_one() -> None:
+    seen: set[str | None] = set()
+    for kill_at in range(100):
+        files = SimulatedFiles()
+        files.mkdirs(ROOMS.checkpoint)
+        SchemaPin(files, ROOMS, "a").pin("id", 1)
+        left = [kill_at]
+
+        def before(_operation: str, _path: str, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+
+        files.before = before
+        try:
+            SchemaPin(files, ROOMS, "a").grow(lambda ddl: ddl + " a", 2)
+        except Killed:
+            files.before = lambda _operation, _path: None
+            after = SchemaPin(files, ROOMS, "b")
+            seen.add(after.read())
+            assert after.grow(lambda ddl: ddl if ddl == "id a" else ddl + " a", 3) == "id a"
+            assert after.read() == "id a"
+            continue
+        assert seen == {"id"}
+        return
+    pytest.fail("it never came to its end")
 
 
 def test_the_tenth_schema_is_newer_than_the_ninth() -> None:
