@@ -221,7 +221,11 @@ class InferredSchema:
         if not had_dead:
             return taken
         dead = dead_letters.newest_values(
-            log, self._settings.dead_letters, self._settings.name, RECORDS_MAX
+            log,
+            self._settings.dead_letters,
+            self._settings.name,
+            records_max=RECORDS_MAX,
+            bytes_max=BYTES_MAX,
         )
         return Sample(
             (*taken.values, *(each.decode("utf-8", "replace") for each in dead)),

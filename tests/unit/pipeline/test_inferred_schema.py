@@ -148,7 +148,7 @@ class World:
         monkeypatch.setattr(StructType, "toDDL", lambda fields: fields.json())
         monkeypatch.setattr(inferred_schema.transform, "check", self._check)
         monkeypatch.setattr(
-            inferred_schema.dead_letters, "newest_values", lambda *_: list(self.dead)
+            inferred_schema.dead_letters, "newest_values", lambda *_, **__: list(self.dead)
         )
 
     def driver(self, nonce: str = "a") -> InferredSchema:
