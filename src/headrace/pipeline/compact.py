@@ -93,6 +93,15 @@ def _runs(entries: Sequence[Entry], file_bytes: int) -> list[list[Entry]]:
     return [each for each in (*runs, run) if len(each) > 1]
 
 
+def is_rounding(kind: pa.DataType, wide: pa.DataType) -> bool:
+    """Whether values may change silently: decimals to floating point, at any depth."""
+    if pa.types.is_struct(kind):
+        return any(is_rounding(each.type, wide.field(each.name).type) for each in kind)
+    if pa.types.is_list(kind):
+        return is_rounding(kind.value_type, wide.value_type)
+    return bool(pa.types.is_decimal(kind) and pa.types.is_floating(wide))
+
+
 class Compaction:
     def __init__(
         self,
@@ -170,7 +179,14 @@ class Compaction:
         return parquet.read().replace_schema_metadata(None), footer_facts(parquet.metadata.metadata)
 
     def _merged(self, tables: list[pa.Table]) -> pa.Table:
-        return pa.concat_tables(tables, promote_options="permissive")
+        merged = pa.concat_tables(tables, promote_options="permissive")
+        for table in tables:
+            for field in table.schema:
+                wide = merged.schema.field(field.name).type
+                # Arrow itself refuses a whole number that a fraction's type can't hold.
+                if is_rounding(field.type, wide):
+                    raise pa.ArrowInvalid(f"{field.name}: {field.type} would be rounded to {wide}")
+        return merged
 
     def _write(
         self, merge: Merge, table: pa.Table, facts: list[dict[str, str]], *, is_raw: bool

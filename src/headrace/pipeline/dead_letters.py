@@ -9,9 +9,12 @@ that one that is sent twice can be told: they are at-least-once) and these heade
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
+from headrace.client.errors import ClientError
 from headrace.client.producer import Producer
+from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.options import LogOptions
 from headrace.pipeline.ranges import OffsetRange
@@ -85,24 +88,51 @@ def send(options: LogOptions, topic: str, letters: Iterable[DeadLetter]) -> int:
 
 def read(options: LogOptions, topic: str) -> Iterator[DeadLetter]:
     """All dead letters of a topic, each once, in the order of their partitions."""
-    from headrace.pipeline.log_reader import read_range
-
     seen: set[tuple[str, int, int]] = set()
     with LogClient(options) as log:
         where = [(topic, partition) for partition in log.partitions(topic)]
         starts, ends = log.earliest(where), log.latest(where)
     for each in where:
-        for batch in read_range(options, OffsetRange(*each, starts[each], ends[each])):
-            rows = batch.select(["value", "headers"]).to_pylist()
-            for row in rows:
-                headers = [(h["key"], h["value"]) for h in row["headers"]]
-                letter = from_headers(row["value"], headers)
-                if letter is None:
-                    continue
-                origin = (letter.topic, letter.partition, letter.offset)
-                if origin not in seen:
-                    seen.add(origin)
-                    yield letter
+        for letter in _letters(options, OffsetRange(*each, starts[each], ends[each])):
+            origin = (letter.topic, letter.partition, letter.offset)
+            if origin not in seen:
+                seen.add(origin)
+                yield letter
+
+
+def _letters(options: LogOptions, wanted: OffsetRange) -> Iterator[DeadLetter]:
+    from headrace.pipeline.log_reader import read_range
+
+    for batch in read_range(options, wanted):
+        for row in batch.select(["value", "headers"]).to_pylist():
+            headers = [(h["key"], h["value"]) for h in row["headers"]]
+            letter = from_headers(row["value"], headers)
+            if letter is not None:
+                yield letter
+
+
+def newest_values(
+    options: LogOptions, topic: str, pipeline: str, *, records_max: int, bytes_max: int
+) -> list[bytes]:
+    """Values among a pipeline's last dead letters, as far as they can be had now.
+
+    No reason to stop for whoever asks: the topic may not exist, or lose records meanwhile.
+    """
+    found: list[bytes] = []
+    with suppress(ClientError, DataLost, CorruptRecords):
+        with LogClient(options) as log:
+            where = [(topic, partition) for partition in log.partitions(topic)]
+            starts, ends = log.earliest(where), log.latest(where)
+        for each in where:
+            start = max(starts[each], ends[each] - max(1, records_max // len(where)))
+            room_bytes = bytes_max // len(where)
+            for letter in _letters(options, OffsetRange(*each, start, ends[each])):
+                if letter.value and letter.pipeline == pipeline:
+                    found.append(letter.value)
+                    room_bytes -= len(letter.value)
+                if room_bytes <= 0:
+                    break
+    return found
 
 
 def send_back(options: LogOptions, letters: Iterable[DeadLetter]) -> int:

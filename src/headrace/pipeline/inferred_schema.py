@@ -1,25 +1,33 @@
-"""`--schema infer`: the schema of JSON values, taken from the first records once and for all.
+"""`--schema infer`: the schema of JSON values, taken from the first records; it may grow.
 
-Owns: the sample, its inference by Spark, and the pin in the checkpoint. Must not know: plans, what
-is done with the schema.
+Owns: what is looked at, its inference by Spark, and the pins in the checkpoint. Must not know:
+plans, what is done with the schema; how a schema grows is `schema_growth`'s.
 
 Inferred by the first batch that has records, before its plan is written, and pinned in
-`CHECKPOINT/schema.json`, which appears whole and never instead of another: whatever comes later, on
-every restart and for every driver, the schema is the pinned one. Plans hold it as text too.
+`CHECKPOINT/schema.json`. Before each later batch is planned its last records are looked at, a
+bounded number, and the last dead letters if the batch before had any; if they have new fields or
+wider numbers, the wider schema is pinned as `schema-2.json`, `schema-3.json` and so on.
+
+Invariants: a pin appears whole, never instead of another, and never goes; each takes every value
+that the one before took; the one with the highest number holds, for every driver. Plans hold their
+schema as text, so a batch that was begun ends by its own.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.base.errors import UsageError
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.pipeline import dead_letters, transform
 from headrace.pipeline.layout import Rooms
 from headrace.pipeline.options import LogOptions
 from headrace.pipeline.ranges import OffsetRange
+from headrace.pipeline.settings import Settings
 from headrace.pipeline.target_files import Missing, TargetFiles, write_whole
-from headrace.pipeline.transform import CORRUPT, fields_of
+from headrace.pipeline.transform import CORRUPT, EVENT_COLUMNS, fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +37,13 @@ INFER = "infer"
 RECORDS_MAX = 1000
 """Of all partitions together."""
 BYTES_MAX = 8 * 1024 * 1024
+PARTITIONS_MAX = 8
+"""Looked at before a batch, for new fields: each costs a connection. Others have their turn."""
+LOOK_BYTES_MAX = 1024 * 1024
+"""Of one fetch of such a look."""
 FORMAT = 1
+_ATTEMPTS = 100
+_NAME = re.compile(r"schema(-(?P<version>[1-9]\d*))?\.json")
 NOTHING_DDL = "nothing STRING"
 """For a batch in which the log has no record (markers only): no row will ever have it."""
 
@@ -107,7 +121,7 @@ def _fields(spark: "SparkSession", values: Sequence[str]) -> "list[StructField]"
 
 
 class SchemaPin:
-    """The one schema of a pipeline, in its checkpoint."""
+    """The schemas of a pipeline, in its checkpoint; the newest is the one that holds."""
 
     def __init__(self, files: TargetFiles, rooms: Rooms, nonce: str) -> None:
         self._files = files
@@ -115,23 +129,146 @@ class SchemaPin:
         self._nonce = nonce
 
     def read(self) -> str | None:
-        try:
-            found: dict[str, Any] = json.loads(self._files.read(self._rooms.schema))
-            if found["format"] != FORMAT:
-                raise UsageError(f"{self._rooms.schema} is of another format than {FORMAT}")
-            return str(found["schema"])
-        except Missing:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{self._rooms.schema} is not a pinned schema: {error}") from None
+        version = self._newest()
+        return None if version == 0 else self._read(version)
 
     def pin(self, ddl: str, records: int) -> str:
         """The schema that stands: this one, or another driver's that came first."""
-        content = {"format": FORMAT, "schema": ddl, "records": records}
-        data = json.dumps(content, ensure_ascii=False).encode()
-        aside = f"{self._rooms.aside}/schema-{self._nonce}"
-        if write_whole(self._files, aside, self._rooms.schema, data):
+        if self._write(1, ddl, records):
             return ddl
         pinned = self.read()
         assert pinned is not None
         return pinned
+
+    def grow(self, wider: Callable[[str], str], records: int) -> str:
+        """Pins what `wider` makes of the newest, which may be another driver's by now."""
+        for _ in range(_ATTEMPTS):
+            version = self._newest()
+            before = self._read(version)
+            after = wider(before)
+            if after == before or self._write(version + 1, after, records):
+                return after
+        raise HeadraceError(f"{self._rooms.checkpoint}: no wider schema could be pinned")
+
+    def _newest(self) -> int:
+        """0: there is none."""
+        found = [_NAME.fullmatch(e.name) for e in self._files.list(self._rooms.checkpoint)]
+        return max((int(each["version"] or 1) for each in found if each is not None), default=0)
+
+    def _path(self, version: int) -> str:
+        first = self._rooms.schema
+        return first if version == 1 else f"{first.removesuffix('.json')}-{version}.json"
+
+    def _read(self, version: int) -> str:
+        path = self._path(version)
+        try:
+            found: dict[str, Any] = json.loads(self._files.read(path))
+            if found["format"] != FORMAT:
+                raise UsageError(f"{path} is of another format than {FORMAT}")
+            return str(found["schema"])
+        except (Missing, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{path} is not a pinned schema: {error}") from None
+
+    def _write(self, version: int, ddl: str, records: int) -> bool:
+        content = {"format": FORMAT, "schema": ddl, "records": records}
+        data = json.dumps(content, ensure_ascii=False).encode()
+        aside = f"{self._rooms.aside}/schema-{version}-{self._nonce}"
+        return write_whole(self._files, aside, self._path(version), data)
+
+
+class InferredSchema:
+    """The schema of each batch of a pipeline, before it is planned."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        settings: Settings,
+        pin: SchemaPin,
+        *,
+        check_fence: Callable[[], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._pin = pin
+        self._check_fence = check_fence
+        self._say = say
+        self._schema: str | None = None
+        self._refused: set[str] = set()
+        self._turn = 0
+
+    def of(self, ranges: Sequence[OffsetRange], *, had_dead: bool) -> str:
+        """For a batch of these records; `had_dead`: the one before had dead letters."""
+        if self._schema is None:
+            self._schema = self._pin.read()
+        if self._schema is None:
+            taken = sample(self._settings.log, ranges)
+            ddl = infer(self._spark, taken)
+            if taken.records == 0:
+                return ddl
+            self._check_fence()
+            self._schema = self._pin.pin(ddl, taken.records)
+            self._say(f"schema of {taken.records} records, from now on: {self._schema}")
+        self._schema = self._grown(self._schema, self._look(ranges, had_dead))
+        return self._schema
+
+    def _look(self, ranges: Sequence[OffsetRange], had_dead: bool) -> Sample:
+        looked = in_turn([each for each in ranges if each.count > 0], self._turn, PARTITIONS_MAX)
+        self._turn += 1
+        log = self._settings.log
+        log = replace(log, fetch_bytes_max=min(log.fetch_bytes_max, LOOK_BYTES_MAX))
+        taken = sample(log, [last_of(each, RECORDS_MAX // len(looked)) for each in looked])
+        if not had_dead:
+            return taken
+        dead = dead_letters.newest_values(
+            log,
+            self._settings.dead_letters,
+            self._settings.name,
+            records_max=RECORDS_MAX,
+            bytes_max=BYTES_MAX,
+        )
+        return Sample(
+            (*taken.values, *(each.decode("utf-8", "replace") for each in dead)),
+            taken.records + len(dead),
+        )
+
+    def _grown(self, schema: str, taken: Sample) -> str:
+        def wider(ddl: str) -> str:
+            from headrace.pipeline.schema_growth import grown
+
+            before = fields_of(ddl)
+            after = grown(before, taken.values, (*EVENT_COLUMNS, CORRUPT))
+            if after == before:
+                return ddl
+            found: str = after.toDDL()
+            return found if self._is_taken(found) else ddl
+
+        if wider(schema) == schema:
+            return schema
+        self._check_fence()
+        after = self._pin.grow(wider, taken.records)
+        self._say(f"the schema grows, from this batch on: {after}")
+        return after
+
+    def _is_taken(self, ddl: str) -> bool:
+        """Whether the transformation takes it: one that does not goes on with the narrower."""
+        if ddl in self._refused:
+            return False
+        try:
+            transform.check(self._spark, replace(self._settings, schema=ddl))
+        except UsageError as error:
+            self._refused.add(ddl)
+            self._say(f"the schema does not grow to {ddl}: {error}")
+            return False
+        return True
+
+
+def in_turn(ranges: Sequence[OffsetRange], turn: int, count_max: int) -> list[OffsetRange]:
+    """At most so many of them, others at another turn."""
+    first = turn * count_max % len(ranges) if ranges else 0
+    return [*ranges[first:], *ranges[:first]][:count_max]
+
+
+def last_of(whole: OffsetRange, count: int) -> OffsetRange:
+    """Its last offsets: what changes while producers go on is seen at the end first."""
+    return replace(whole, start=max(whole.start, whole.end - max(1, count)))

@@ -35,7 +35,7 @@ from headrace.pipeline.decode.compiled import is_likely_compiled
 from headrace.pipeline.errors import DataLost
 from headrace.pipeline.failures import FINAL, is_final, sentence
 from headrace.pipeline.fence import Driver, Fence
-from headrace.pipeline.inferred_schema import INFER, SchemaPin, infer, sample
+from headrace.pipeline.inferred_schema import INFER, InferredSchema, SchemaPin
 from headrace.pipeline.inspection import compact, oldest_ms, unflushed
 from headrace.pipeline.log_client import LogClient
 from headrace.pipeline.metrics import PipelineMetrics
@@ -89,7 +89,6 @@ class Pipeline:
         self._bytes_per_record: dict[str, float] = {}
         self._nonce = secrets.token_hex(6)
         self._clients = ExitStack()
-        self._schema: str | None = None
         self._metrics = PipelineMetrics(settings.name)
         self._lag_due_s = 0.0
         self._positions: Positions = {}
@@ -158,6 +157,11 @@ class Pipeline:
         self._fence = Fence(self._checkpoint_files, rooms, driver)
         epoch = self._fence.claim()
         self._publication = Publication(self._files, self._batches, rooms, self._fence, self._stage)
+        if settings.schema == INFER:
+            assert self._spark is not None
+            self._inferred = InferredSchema(
+                self._spark, settings, self._pin, check_fence=self._fence.check, say=self._say
+            )
         self._set_damaged_aside(epoch)
         self._sweep_aside()
 
@@ -310,27 +314,19 @@ class Pipeline:
             self._after(done)
 
     def _settled(self, rows: Sequence[Any]) -> Settings:
-        """The settings with the pinned schema, if it is to be inferred."""
+        """The settings with the schema of this batch, if it is to be inferred."""
         settings = self.settings
         if settings.schema != INFER:
             return settings
-        if self._schema is None:
-            self._schema = self._pin.read()
-        if self._schema is None:
-            starts = {(r.topic, r.partition): r.start for r in rows} | self._positions
-            ranges = [
-                OffsetRange(r.topic, r.partition, starts[r.topic, r.partition], r.end, r.topic_id)
-                for r in rows
-                if r.end > starts[r.topic, r.partition]
-            ]
-            taken = sample(settings.log, ranges)
-            assert self._spark is not None
-            ddl = infer(self._spark, taken)
-            if taken.records == 0:
-                return replace(settings, schema=ddl)
-            self._schema = self._pin.pin(ddl, taken.records)
-            self._say(f"schema of {taken.records} records, from now on: {self._schema}")
-        return replace(settings, schema=self._schema)
+        starts = {(r.topic, r.partition): r.start for r in rows} | self._positions
+        ranges = [
+            OffsetRange(r.topic, r.partition, starts[r.topic, r.partition], r.end, r.topic_id)
+            for r in rows
+            if r.end > starts[r.topic, r.partition]
+        ]
+        last = self._batches.recent(1)
+        had_dead = any(each.dead for batch in last for each in batch.manifest.slices)
+        return replace(settings, schema=self._inferred.of(ranges, had_dead=had_dead))
 
     def _learn_sizes(self, files: Sequence[FileFacts]) -> None:
         for topic in {each.topic for each in files}:

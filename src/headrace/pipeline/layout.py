@@ -8,7 +8,7 @@ and skip what begins with `_`.
   CHECKPOINT/batches/SEGMENT/NUMBER.plan|manifest|commit   the batches
   CHECKPOINT/history/SEGMENT.json                          older ones, folded together
   CHECKPOINT/drivers/EPOCH.json                            who may write
-  CHECKPOINT/schema.json                                   the inferred schema, pinned
+  CHECKPOINT/schema.json, schema-2.json, …                 the inferred schema, and wider ones
   CHECKPOINT/spark                                         Spark's own checkpoint
 
 Offsets in names are as they are, without leading zeros: TOPIC-PARTITION-FIRST-LAST.parquet.

@@ -159,7 +159,16 @@ def _built(spark: "SparkSession", settings: Settings, events: "DataFrame") -> Ro
 def _with_event_time(rows: Rows, settings: Settings) -> Rows:
     if settings.event_time is not None and settings.event_time not in rows.transformed.columns:
         raise UsageError(f"--event-time {settings.event_time} is no column of the result")
+    check_columns(rows.transformed.columns)
     return rows
+
+
+def check_columns(names: Sequence[str]) -> None:
+    """A file has one column of each name."""
+    own = [name for name in names if name not in HIDDEN.values()]
+    twice = sorted({name for name in own if own.count(name) > 1})
+    if twice:
+        raise UsageError(f"two columns of the result have one name: {', '.join(twice)}")
 
 
 def with_hidden(sql: str, hidden: Sequence[str]) -> str:
@@ -182,7 +191,9 @@ def _parsed(events: "DataFrame", schema: str) -> Rows:
         "__json", F.from_json(F.col("value").cast("string"), wanted, options)
     )
     is_corrupt = F.col(f"__json.{CORRUPT}").isNotNull()
-    names = [F.col(f"__json.`{f.name}`").alias(f.name) for f in fields.fields if f.name != CORRUPT]
+    names = [
+        F.col(f"__json.{quoted(f.name)}").alias(f.name) for f in fields.fields if f.name != CORRUPT
+    ]
     counted = Observation()
     whole = parsed.observe(counted, F.count_if(is_corrupt).alias(CORRUPT)).where(
         ~is_corrupt | F.col("__json").isNull()
@@ -190,6 +201,11 @@ def _parsed(events: "DataFrame", schema: str) -> Rows:
     kept = [name for name in EVENT_COLUMNS if name != "value"]
     corrupt = parsed.where(is_corrupt).select(*EVENT_COLUMNS)
     return Rows(whole.select(*kept, *names), corrupt, counted)
+
+
+def quoted(name: str) -> str:
+    """As Spark's SQL has a name of any characters."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def fields_of(schema: str) -> "StructType":

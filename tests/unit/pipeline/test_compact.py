@@ -120,13 +120,17 @@ def test_killed_before_every_operation_no_reader_sees_a_record_twice_or_not_at_a
     pytest.fail("it never came to its end")
 
 
-def transformed(flushing: Flushing, first: int, extra: pa.Array) -> None:
+def transformed(
+    flushing: Flushing, first: int, extra: pa.Array, more: pa.Array | None = None
+) -> None:
     """A published file of a query's rows, whose column `extra` is of any type."""
     offsets = np.arange(first, first + len(extra))
+    columns = [pa.array([2] * len(extra), pa.int32()), pa.array(offsets), extra]
     names = ["partition", "offset", "extra"]
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array([2] * len(extra), pa.int32()), pa.array(offsets), extra], names=names
-    )
+    if more is not None:
+        columns.append(more)
+        names.append("more")
+    batch = pa.RecordBatch.from_arrays(columns, names=names)
     last = first + len(extra) - 1
     folder = flushing.published()[0].rsplit("/", 1)[0]
     path = f"{folder}/orders-2-{first}-{last}.parquet"
@@ -135,10 +139,31 @@ def transformed(flushing: Flushing, first: int, extra: pa.Array) -> None:
     staged.finish({"pipeline": "p", "batch": 0, "content": TRANSFORMED})
 
 
-def test_files_whose_columns_do_not_fit_together_are_left_and_told_of() -> None:
+DECIMALS = pa.decimal128(21, 0)
+LARGE = (1 << 53) + 1
+"""Floating point has its neighbours only."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (pa.array([1, 2], pa.int64()), pa.array(["a", "b"])),
+        (pa.array([1, LARGE], pa.int64()), pa.array([0.5, 1.5])),
+        (pa.array([0.5, 1.5]), pa.array([1, LARGE], pa.int64())),
+        (pa.array([1, 10**20 + 1], DECIMALS), pa.array([0.5, 1.5])),
+        (pa.array([{"a": [1]}] * 2), pa.array([{"a": ["b"]}] * 2)),
+        (
+            pa.array([{"a": [1]}] * 2, pa.struct({"a": pa.list_(DECIMALS)})),
+            pa.array([{"a": [0.5]}] * 2),
+        ),
+    ],
+)
+def test_files_whose_columns_do_not_fit_together_are_left_and_told_of(
+    old: pa.Array, new: pa.Array
+) -> None:
     flushing = flushed()
-    transformed(flushing, 0, pa.array([1, 2], pa.int64()))
-    transformed(flushing, 2, pa.array(["a", "b"]))
+    transformed(flushing, 0, old)
+    transformed(flushing, 2, new)
     said: list[str] = []
     compaction = Compaction(
         flushing.files, flushing.batches(), ROOMS, checksum, "zstd", said.append
@@ -154,14 +179,35 @@ def test_files_whose_columns_do_not_fit_together_are_left_and_told_of() -> None:
     assert not [path for path in flushing.files.files if "/compaction/" in path]
 
 
-def test_a_column_that_is_new_or_wider_is_merged() -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "merged"),
+    [
+        (pa.array([1], pa.int32()), pa.array([1 << 40]), pa.int64()),
+        (pa.array([1], pa.int64()), pa.array([0.5]), pa.float64()),
+        (pa.array([0.5]), pa.array([1], pa.int64()), pa.float64()),
+        (pa.array([1], pa.int64()), pa.array([10**20], DECIMALS), DECIMALS),
+        (
+            pa.array([[{"a": 1, "b": None}]], pa.list_(pa.struct({"a": pa.int64()}))),
+            pa.array([[{"a": 0.5, "b": "x"}]]),
+            pa.list_(pa.struct({"a": pa.float64(), "b": pa.string()})),
+        ),
+    ],
+)
+def test_columns_that_are_new_or_wider_are_merged_into_one_schema(
+    old: pa.Array, new: pa.Array, merged: pa.DataType
+) -> None:
     flushing = flushed()
-    transformed(flushing, 0, pa.array([1, 2], pa.int32()))
-    transformed(flushing, 2, pa.array([3, 1 << 40], pa.int64()))
+    transformed(flushing, 0, old)
+    transformed(flushing, 1, new, more=pa.array(["x"]))
     compaction(flushing).run(1 << 20)
     (path,) = (path for path in flushing.published() if "orders-2-" in path)
+    assert path.endswith("/orders-2-0-1.parquet")
     table = pq.read_table(io.BytesIO(bytes(flushing.files.files[path].data)))
-    assert table.column("extra").to_pylist() == [1, 2, 3, 1 << 40]
+    assert table.schema.field("extra").type == merged
+    wanted = pa.array([*old.to_pylist(), *new.to_pylist()], merged)
+    assert table.column("extra").to_pylist() == wanted.to_pylist()
+    assert table.column("more").to_pylist() == [None, "x"]
+    assert table.column("offset").to_pylist() == [0, 1]
 
 
 def test_facts_of_a_merged_file_say_so() -> None:

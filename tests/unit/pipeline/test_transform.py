@@ -10,7 +10,14 @@ from headrace.pipeline.flush import FileSettings, FlushTask
 from headrace.pipeline.late import DEAD_LETTER, DROP, KEEP, LateRule
 from headrace.pipeline.options import LogOptions
 from headrace.pipeline.plan import Slice
-from headrace.pipeline.transform import RowWriter, check_names, facts_of, with_hidden
+from headrace.pipeline.transform import (
+    RowWriter,
+    check_columns,
+    check_names,
+    facts_of,
+    quoted,
+    with_hidden,
+)
 from headrace.testing.pipeline_files import SimulatedFiles
 
 
@@ -134,3 +141,14 @@ def test_times_at_the_end_of_what_can_be_counted_do_not_wrap_around() -> None:
 def test_fields_that_would_be_two_columns_of_one_name_are_refused(names: list[str]) -> None:
     with pytest.raises(UsageError, match="name"):
         check_names(names)
+
+
+def test_a_result_with_two_columns_of_one_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="one name: item"):
+        check_columns(["__offset", "item", "id", "item"])
+    # The columns that every file has are written once, however often they are selected.
+    check_columns(["__offset", "offset", "offset", "id"])
+
+
+def test_names_of_any_characters_can_be_asked_for() -> None:
+    assert [quoted(name) for name in ("a", "a.b", "a`b")] == ["`a`", "`a.b`", "`a``b`"]
