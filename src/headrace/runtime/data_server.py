@@ -54,15 +54,27 @@ class DataServer(TcpServer):
     ) -> None:
         super().__init__(loop, session_factory, limits, log, pool, connection_class=DataConnection)
         self._due: deque[DataConnection] = deque()
+        self._is_scheduled = False
         self._is_serving = False
+        self._has_newcomers = False
 
     def put_off(self, connection: DataConnection) -> None:
-        if not self._due:
-            self.loop.call_soon(self._serve_due)
         self._due.append(connection)
+        self._schedule()
+
+    def _on_acceptable(self) -> None:
+        """Newcomers come last: those before them may just have left, and the places are counted."""
+        self._has_newcomers = True
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.loop.call_soon(self._serve_due)
 
     def _serve_due(self) -> None:
         due, until_s = self._due, time.monotonic() + TURN_S
+        self._is_scheduled = False
         self._is_serving = True
         try:
             while due:
@@ -72,8 +84,11 @@ class DataServer(TcpServer):
         finally:
             self._is_serving = False
             if due:
-                self.loop.call_soon(self._serve_due)
+                self._schedule()
             self._flush_all()
+        if self._has_newcomers:
+            self._has_newcomers = False
+            super()._on_acceptable()
 
     def flush_soon(self, connection: TcpConnection) -> None:
         if self._is_serving:
