@@ -333,6 +333,11 @@ class DatanodeTable:
     def live(self) -> list[DatanodeDescriptor]:
         return [node for node in self.by_uuid.values() if node.is_alive]
 
+    def serving(self) -> list[DatanodeDescriptor]:
+        """Whom clients may be sent to: nobody doubtful while there is one that is not."""
+        in_service = [node for node in self.by_uuid.values() if node.in_service]
+        return [node for node in in_service if not node.is_doubtful] or in_service
+
     def doubtful(self) -> list[DatanodeDescriptor]:
         return [node for node in self.live() if node.is_doubtful]
 

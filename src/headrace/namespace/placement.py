@@ -35,12 +35,10 @@ def choose_targets(
     `writer` is an IP address; `excluded` are UUIDs; `favored` are addresses or host names.
     """
     taken = {storage.datanode.uuid for storage in existing} | set(excluded)
-    serving = [node for node in table if node.in_service]
     # A short pipeline is filled up later; one with a dead node costs some clients the write.
-    sound = [node for node in serving if not node.is_doubtful]
     candidates = {
         node.uuid: node
-        for node in sound or serving
+        for node in table.serving()
         if node.uuid not in taken and _storage_for(node, block_size)
     }
     chosen = list(existing)

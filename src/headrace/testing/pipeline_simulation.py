@@ -124,12 +124,9 @@ class PipelineSimulation:
 
     def drive(self, records_per_file: int, faults: Faults | None = None) -> BaseException | None:
         """A driver from its start until there is nothing to do, or its end; which is returned."""
-        outer = (self.faults, self.operations, self.task_steps)
-        self.faults, self.operations, self.task_steps = faults or Faults(), 0, 0
-        self._drivers += 1
-        driver = self._drivers
-        nonce = f"n{driver}"
-        try:
+
+        def act(driver: int) -> None:
+            nonce = f"n{driver}"
             fence = Fence(self.files, self.rooms, Driver("host", driver, nonce, 0))
             fence.claim()
             batches = self.batches_class(self.files, self.rooms, nonce)
@@ -144,13 +141,23 @@ class PipelineSimulation:
             wanted = self._wanted(records_per_file)
             while publication.advance(wanted):
                 batches.fold()
-            return None
+
+        return self._end_of(act, faults)
+
+    def _end_of(self, act: Callable[[int], None], faults: Faults | None) -> BaseException | None:
+        """A process, told its number, until it is done or its end; which is returned."""
+        outer = (self.faults, self.operations, self.task_steps)
+        self.faults, self.operations, self.task_steps = faults or Faults(), 0, 0
+        self._drivers += 1
+        try:
+            act(self._drivers)
         except (Killed, HeadraceError) as end:
             if self.faults.power_cut:
                 self.files.power_cut()
             return end
         finally:
             self.faults, self.operations, self.task_steps = outer
+        return None
 
     def _wanted(self, records_per_file: int) -> Wanted:
         ends = self.log.ends()
@@ -228,19 +235,12 @@ class PipelineSimulation:
 
     def compact(self, faults: Faults | None = None) -> BaseException | None:
         """A compaction beside whatever drivers there are; its end is returned."""
-        outer = (self.faults, self.operations, self.task_steps)
-        self.faults, self.operations, self.task_steps = faults or Faults(), 0, 0
-        self._drivers += 1
-        try:
-            batches = self.batches_class(self.files, self.rooms, f"n{self._drivers}")
-            SimulatedCompaction(self.files, batches, self.rooms, self._drivers).run(FILE_BYTES)
-            return None
-        except (Killed, HeadraceError) as end:
-            if self.faults.power_cut:
-                self.files.power_cut()
-            return end
-        finally:
-            self.faults, self.operations, self.task_steps = outer
+
+        def act(number: int) -> None:
+            batches = self.batches_class(self.files, self.rooms, f"n{number}")
+            SimulatedCompaction(self.files, batches, self.rooms, number).run(FILE_BYTES)
+
+        return self._end_of(act, faults)
 
     # -- what happens around operations ----------------------------------------------------------
 

@@ -54,14 +54,13 @@ class DataPlaces:
         )
 
     def _any(self, address: str) -> DatanodeDescriptor:
-        live = [node for node in self._namenode.datanodes.live() if node.in_service]
-        if not live:
+        serving = self._namenode.datanodes.serving()
+        if not serving:
             raise RemoteError(java.IO, "Failed to find datanode, suggest to check cluster health.")
-        live = [node for node in live if not node.is_doubtful] or live
-        for node in live:
+        for node in serving:
             if node.identity.ip_address == address:
                 return node
-        return min(live, key=lambda node: node.xceiver_count)
+        return min(serving, key=lambda node: node.xceiver_count)
 
     def _holder(
         self, located: LocatedBlocks, offset: int, operation: str, address: str

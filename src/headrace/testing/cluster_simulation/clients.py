@@ -209,17 +209,14 @@ class Producer(Client):
         self.world.schedule(1 + self.world.dice.randrange(2 * self._gap_ms), self._produce, key)
 
 
-class Consumer(Client):
-    """Reads one partition from the start, for ever."""
+class PartitionReader(Client):
+    """Reads one partition from the start, for ever; a subclass looks at what comes."""
 
-    def __init__(self, world: "World", number: int, key: Key, topic: str, *, committed: bool):
+    def __init__(self, world: "World", number: int, key: Key, *, committed: bool):
         super().__init__(world, number)
         self._key = key
-        self._topic = topic
         self._committed = committed
         self.position = 0
-        self._end_seen = 0
-        self.read_count = 0
 
     def start(self) -> None:
         self._fetch()
@@ -229,26 +226,19 @@ class Consumer(Client):
         if leader < 0:
             self.world.schedule(RETRY_MS, self._fetch)
             return
-        if self.world.dice.random() < 0.05:
-            self._list_end(leader, epoch)
+        self._look_beside(leader, epoch)
+        wanted = FetchPartition(
+            partition=self._key[1],
+            current_leader_epoch=epoch,
+            fetch_offset=self.position,
+            partition_max_bytes=self.world.dice.choice((1, 500, 1 << 20)),
+        )
         request = FetchRequest(
             max_wait_ms=300,
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=int(self._committed),
-            topics=[
-                FetchTopic(
-                    topic_id=self._key[0],
-                    partitions=[
-                        FetchPartition(
-                            partition=self._key[1],
-                            current_leader_epoch=epoch,
-                            fetch_offset=self.position,
-                            partition_max_bytes=self.world.dice.choice((1, 500, 1 << 20)),
-                        )
-                    ],
-                )
-            ],
+            topics=[FetchTopic(topic_id=self._key[0], partitions=[wanted])],
         )
         self.ask(leader, request, self._on_response)
 
@@ -258,9 +248,31 @@ class Consumer(Client):
             row = response.responses[0].partitions[0]
         if row is None or row.error_code:
             if row is not None and row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise Violation("L1", f"{self._topic}: offset {self.position} is out of range")
+                raise Violation("L1", f"{self._key[1]}: offset {self.position} is out of range")
             self.world.schedule(RETRY_MS, self._fetch)
             return
+        self._take(row)
+        self.world.schedule(1 + self.world.dice.randrange(40), self._fetch)
+
+    def _look_beside(self, leader: int, epoch: int) -> None:
+        """What else is asked before a fetch."""
+
+    def _take(self, row: Any) -> None:
+        raise NotImplementedError
+
+
+class Consumer(PartitionReader):
+    def __init__(self, world: "World", number: int, key: Key, topic: str, *, committed: bool):
+        super().__init__(world, number, key, committed=committed)
+        self._topic = topic
+        self._end_seen = 0
+        self.read_count = 0
+
+    def _look_beside(self, leader: int, epoch: int) -> None:
+        if self.world.dice.random() < 0.05:
+            self._list_end(leader, epoch)
+
+    def _take(self, row: Any) -> None:
         truth = self.world.truth.of(self._key)
         for header, batch in read_batches(row.records or b""):
             known = truth.batches.get(header.base_offset)
@@ -274,7 +286,6 @@ class Consumer(Client):
                 )
             self.read_count += sum(1 for _ in read_records(batch))
             self.position = max(self.position, header.next_offset)
-        self.world.schedule(1 + self.world.dice.randrange(40), self._fetch)
 
     def _list_end(self, leader: int, epoch: int) -> None:
         request = ListOffsetsRequest(

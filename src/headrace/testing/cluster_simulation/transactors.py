@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from headrace.testing.cluster_simulation.clients import PRODUCE_TIMEOUT_MS, RETRY_MS, Client, Key
+from headrace.testing.cluster_simulation.clients import (
+    PRODUCE_TIMEOUT_MS,
+    RETRY_MS,
+    Client,
+    Key,
+    PartitionReader,
+)
 from headrace.testing.quorum.violation import Violation
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.add_partitions_to_txn import (
@@ -20,7 +26,6 @@ from headrace.wire.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from headrace.wire.kafka.messages.end_txn import EndTxnRequest
-from headrace.wire.kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.kafka.messages.init_producer_id import InitProducerIdRequest
 from headrace.wire.kafka.messages.produce import (
@@ -277,49 +282,14 @@ def _error_of(response: Any) -> ErrorCode:
     return ErrorCode.of(response.error_code)
 
 
-class CommittedReader(Client):
-    """Reads one partition at read_committed from the start, for ever, and keeps what it saw."""
+class CommittedReader(PartitionReader):
+    """Reads at read_committed, and keeps what it saw."""
 
     def __init__(self, world: "World", number: int, key: Key) -> None:
-        super().__init__(world, number)
-        self._key = key
-        self.position = 0
+        super().__init__(world, number, key, committed=True)
         self._aborting: set[int] = set()
         """Producers whose next records are of an aborted transaction."""
         self.seen: list[bytes] = []
-
-    def start(self) -> None:
-        self._fetch()
-
-    def _fetch(self) -> None:
-        leader, epoch = self.leader_of(self._key)
-        if leader < 0:
-            self.world.schedule(RETRY_MS, self._fetch)
-            return
-        wanted = FetchPartition(
-            partition=self._key[1],
-            current_leader_epoch=epoch,
-            fetch_offset=self.position,
-            partition_max_bytes=self.world.dice.choice((1, 500, 1 << 20)),
-        )
-        request = FetchRequest(
-            max_wait_ms=300,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=1,
-            topics=[FetchTopic(topic_id=self._key[0], partitions=[wanted])],
-        )
-        self.ask(leader, request, self._on_response)
-
-    def _on_response(self, response: Any) -> None:
-        row = None
-        if response is not None and not response.error_code and response.responses:
-            row = response.responses[0].partitions[0]
-        if row is None or row.error_code:
-            self.world.schedule(RETRY_MS, self._fetch)
-            return
-        self._take(row)
-        self.world.schedule(1 + self.world.dice.randrange(40), self._fetch)
 
     def _take(self, row: Any) -> None:
         aborted = sorted(
