@@ -1,12 +1,18 @@
 """The partitions of an internal topic that this broker leads, each with the state it holds.
 
-Owns: which of them are in memory, that each is read from its start in bounded steps, and that one
-which is led elsewhere is let go. Must not know: what a partition holds, what its records mean.
+Owns: which of them are in memory, that each is read from its start without holding up the rest of
+the broker, and that one which is led elsewhere is let go. Must not know: what a partition holds,
+what its records mean.
+
+Small partitions are read at once. Where many records are to be read, at a start perhaps, a turn of
+the loop reads `LOAD_TURN_RECORDS_MAX` of them, one partition after the other, and requests are
+served between turns.
 
 Invariant: what reads a partition goes on only while it reads for the shard that is current.
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
@@ -16,7 +22,8 @@ from headrace.base.promise import Promise
 from headrace.broker.internal_log import LogEntry
 from headrace.wire.kafka.errors import ErrorCode
 
-LOAD_STEP_RECORDS_MAX = 2_000
+LOAD_TURN_RECORDS_MAX = 400
+"""About ten milliseconds' worth."""
 
 
 class LedLog(Protocol):
@@ -40,6 +47,10 @@ class LedShards(ABC, Generic[S]):
         self._timers = timers
         self._shards: dict[int, S] = {}
         self._is_closed = False
+        self._records_left = LOAD_TURN_RECORDS_MAX
+        """How many more may be read in this turn of the loop."""
+        self._waiting: deque[Callable[[], None]] = deque()
+        """Loads that go on in the next turn."""
 
     @property
     def is_closed(self) -> bool:
@@ -97,6 +108,23 @@ class LedShards(ABC, Generic[S]):
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._timers.call_soon(callback)
 
+    @property
+    def records_left(self) -> int:
+        return self._records_left
+
+    def on_records_read(self, count: int) -> None:
+        if count and self._records_left == LOAD_TURN_RECORDS_MAX:
+            self._timers.call_soon(self._begin_turn)
+        self._records_left -= count
+
+    def go_on_next_turn(self, step: Callable[[], None]) -> None:
+        self._waiting.append(step)
+
+    def _begin_turn(self) -> None:
+        self._records_left = LOAD_TURN_RECORDS_MAX
+        while self._waiting and self._records_left:
+            self._waiting.popleft()()
+
     def fail_load(self, shard: S, error: StorageError) -> None:
         self._shards.pop(shard.partition, None)
         shard.loaded.reject(error)
@@ -124,16 +152,20 @@ class LoadInSteps(ABC, Generic[S]):
         if is_done:
             self._finish()
         else:
-            self._led_shards.call_soon(self.step)
+            self._led_shards.go_on_next_turn(self.step)
 
     def _read_some(self) -> bool:
-        for _ in range(LOAD_STEP_RECORDS_MAX):
-            entry = next(self._records, None)
-            if entry is None:
-                return True
-            self._count += 1
-            self._take_entry(entry)
-        return False
+        before = self._count
+        try:
+            for _ in range(self._led_shards.records_left):
+                entry = next(self._records, None)
+                if entry is None:
+                    return True
+                self._count += 1
+                self._take_entry(entry)
+            return False
+        finally:
+            self._led_shards.on_records_read(self._count - before)
 
     @abstractmethod
     def _take_entry(self, entry: LogEntry) -> None: ...

@@ -200,28 +200,25 @@ class TransactionShards(LedShards[TransactionShard]):
 
 
 class _Load(LoadInSteps[TransactionShard]):
-    """The last word on each id wins."""
+    """The last word on each id wins; only that is decoded."""
 
-    __slots__ = ("_shards", "_states")
+    __slots__ = ("_shards", "_values")
 
     def __init__(
         self, shards: TransactionShards, shard: TransactionShard, records: Iterator[LogEntry]
     ) -> None:
         super().__init__(shards, shard, records)
         self._shards = shards
-        self._states: dict[str, TransactionMetadata] = {}
+        self._values: dict[bytes, bytes | None] = {}
 
     def _take_entry(self, entry: LogEntry) -> None:
-        if not isinstance(entry, tuple) or entry[1] is None:
-            return
-        read = read_state(entry[1], entry[2])
-        if read is None:
-            return
-        transactional_id, metadata = read
-        if metadata is None:
-            self._states.pop(transactional_id, None)
-        else:
-            self._states[transactional_id] = metadata
+        if isinstance(entry, tuple) and entry[1] is not None:
+            self._values[entry[1]] = entry[2]
 
     def _finish(self) -> None:
-        self._shards.finish_load(self._shard, self._states, self._count)
+        states: dict[str, TransactionMetadata] = {}
+        for key, value in self._values.items():
+            read = read_state(key, value)
+            if read is not None and read[1] is not None:
+                states[read[0]] = read[1]
+        self._shards.finish_load(self._shard, states, self._count)

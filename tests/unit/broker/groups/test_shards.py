@@ -106,7 +106,7 @@ def test_a_long_partition_is_loaded_in_steps(monkeypatch: pytest.MonkeyPatch) ->
     stage = Stage(log=MemoryOffsetsLog(1))
     for offset in range(10):
         stage.commit({("t", offset): offset})
-    monkeypatch.setattr(shards_module, "LOAD_STEP_RECORDS_MAX", 4)
+    monkeypatch.setattr(shards_module, "LOAD_TURN_RECORDS_MAX", 4)
     other = Stage(log=stage.log)
     loaded = other.coordinator.load(0)
     assert not loaded.settled
@@ -129,7 +129,7 @@ def half_loaded(monkeypatch: pytest.MonkeyPatch) -> tuple[Stage, Promise[int]]:
     stage.pass_ms(30 * DAY_MS)
     for index in range(4):
         stage.commit({("t", index): 2})
-    monkeypatch.setattr(shards_module, "LOAD_STEP_RECORDS_MAX", 5)
+    monkeypatch.setattr(shards_module, "LOAD_TURN_RECORDS_MAX", 5)
     other = Stage(log=stage.log, clock=stage.clock)
     loaded = other.coordinator.load(0)
     assert not loaded.settled

@@ -70,22 +70,29 @@ def _share_out(
                 held.append(member_id)
                 quotas[member_id] -= 1
     for member_id in readers:
-        _fill(member_id, quotas[member_id], partitions, holders)
+        for _ in range(quotas[member_id]):
+            _give_one(member_id, sharing, partitions, holders)
     for partition, held in holders.items():
         for member_id in held:
             parts[member_id].add(partition)
 
 
-def _fill(
+def _give_one(
     member_id: str,
-    quota: int,
+    sharing: int,
     partitions: list[TopicIdPartition],
     holders: dict[TopicIdPartition, list[str]],
 ) -> None:
-    """Those with the fewest readers first."""
-    if not quota:
-        return
+    """One with the fewest readers; where all that it could get are full, another makes room.
+
+    The quotas add up to `sharing` for each partition, so there is room in one that this member
+    reads already, and of the readers of a full one somebody does not read that.
+    """
     free = [partition for partition in partitions if member_id not in holders[partition]]
-    free.sort(key=lambda partition: len(holders[partition]))
-    for partition in free[:quota]:
-        holders[partition].append(member_id)
+    chosen = min(free, key=lambda partition: len(holders[partition]))
+    if len(holders[chosen]) >= sharing:
+        roomy = next(each for each in partitions if len(holders[each]) < sharing)
+        mover = next(each for each in holders[chosen] if each not in holders[roomy])
+        holders[chosen].remove(mover)
+        holders[roomy].append(mover)
+    holders[chosen].append(member_id)

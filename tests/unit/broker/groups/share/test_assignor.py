@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.groups.share.assignor import assign_simply
@@ -27,6 +27,7 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 @patient
 @given(partition_counts, member_ids, member_ids)
+@example([0, 0, 2], set("abcd"), set("abd"))
 def test_members_that_want_the_same(counts: list[int], before: set[str], after: set[str]) -> None:
     partitions = readable(counts)
     wanted = frozenset(TOPICS)
@@ -39,6 +40,7 @@ def test_members_that_want_the_same(counts: list[int], before: set[str], after: 
         assert max(sizes) - min(sizes) <= 1
         if everything:
             assert min(sizes) >= 1, "nobody is idle"
+            assert len(set(readers(parts).values())) == 1, "each has as many readers"
     again = assign_simply(dict.fromkeys(sorted(after), wanted), partitions, second)
     assert again == second, "what is right stays"
 
