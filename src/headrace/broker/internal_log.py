@@ -16,7 +16,6 @@ from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.base.promise import Promise
 from headrace.broker.partition import Partition
 from headrace.log.transactions import read_marker
-from headrace.wire.kafka.compression import Compression
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.create_topics import (
     CreatableTopic,
@@ -24,14 +23,9 @@ from headrace.wire.kafka.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headrace.wire.kafka.plain_batches import encode_plain_batch
 from headrace.wire.kafka.record_batch import TRANSACTIONAL_BIT
-from headrace.wire.kafka.records import (
-    Record,
-    build_batch,
-    is_crc_valid,
-    read_batches,
-    read_records,
-)
+from headrace.wire.kafka.records import is_crc_valid, read_batches, read_records
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -124,13 +118,7 @@ class InternalLog:
         if target is None:
             return Promise.resolved(int(ErrorCode.NOT_COORDINATOR))
         now_ms = self._broker.clock.now_ms()
-        batch = build_batch(
-            [Record(index, now_ms, key, value, []) for index, (key, value) in enumerate(records)],
-            compression=Compression.NONE,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            is_transactional=producer_id != NO_PRODUCER,
-        )
+        batch = encode_plain_batch(records, now_ms, producer_id, producer_epoch)
         return target.append(batch, now_ms, self.timeout_ms).map(int)
 
     def read(self, partition: int) -> Iterator[LogEntry]:

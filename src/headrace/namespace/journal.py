@@ -20,12 +20,12 @@ from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
 from headrace.namespace import refusals, retries
 from headrace.namespace.caller import Caller
-from headrace.namespace.edit_batches import encode_batch
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
 from headrace.quorum.sole_host import SoleHost, Waiting
 from headrace.quorum.state_machine import HostOverloaded, RecordCodec
+from headrace.wire.kafka.plain_batches import encode_plain_batch
 from headrace.wire.kafka.record_batch import MAGIC, BatchHeader
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
@@ -143,7 +143,9 @@ class _NamespaceHost(SoleHost[Namespace]):
 
     def _encode(self, records: Sequence[Edit]) -> bytearray:
         now_ms = self._clock.now_ms()
-        batch = encode_batch([record.SerializeToString() for record in records], now_ms)
+        batch = encode_plain_batch(
+            [(None, record.SerializeToString()) for record in records], now_ms
+        )
         self._header.last_offset_delta = len(records) - 1
         self._header.max_timestamp = now_ms
         if len(batch) > METADATA_BATCH_BYTES_MAX:

@@ -266,9 +266,11 @@ class Node:
         return any(name == listener_name for name, _, _ in self._config.controller_listeners)
 
     def _session_factory(self, listener_name: str) -> Callable[[Transport], Session]:
+        is_controllers = self._is_controllers(listener_name)
+
         def session(transport: Transport) -> Session:
             assert self._node is not None
-            if self._node.listener is not None and self._is_controllers(listener_name):
+            if is_controllers and self._node.listener is not None:
                 return ControllerSession(self._node.listener, transport)
             assert self._node.broker is not None
             return KafkaSession(self._node.broker, transport, listener_name)

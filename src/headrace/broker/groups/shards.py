@@ -10,6 +10,7 @@ bounded steps, so that a long partition does not hold the loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.promise import Promise
@@ -393,6 +394,7 @@ class _Load(LoadInSteps[Shard]):
                 pass
 
 
+@lru_cache(maxsize=10_000)
 def java_hash_magnitude(text: str) -> int:
     """abs(String.hashCode()) as Kafka takes it: over UTF-16 units, in 32 bits, 0 for the lowest."""
     units = text.encode("utf-16-be", "surrogatepass")

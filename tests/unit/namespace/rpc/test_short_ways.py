@@ -11,7 +11,6 @@ import pytest
 
 from headrace.base.errors import ProtocolError
 from headrace.namespace import requests as asked
-from headrace.namespace.edit_batches import encode_batch
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.namespace.rpc.shapes import status_message
 from headrace.namespace.rpc.short_ways import one_string
@@ -25,7 +24,6 @@ from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos.acl_pb2 import FsPermissionProto
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
 from headrace.wire.hadoop.rpc_session import RpcSession
-from headrace.wire.kafka.records import build_batch
 
 NAMES = ["a", "b", "ä", "a/b", "a/b/c", ".hidden", "a/../b", "a//b", "x:y", "link", "a/.snapshot"]
 USERS = [SUPERUSER, "anna"]
@@ -271,13 +269,6 @@ def test_one_string(path: str) -> None:
 )
 def test_what_is_not_one_string_is_left_to_the_message(body: bytes) -> None:
     assert one_string(body) is None
-
-
-@pytest.mark.parametrize("sizes", [[0], [1], [63], [64], [200, 0, 9000], [5] * 70])
-def test_a_batch_of_edits_is_that_of_any_records(sizes: list[int]) -> None:
-    values = [bytes([size % 256]) * size for size in sizes]
-    now_ms = 1_794_796_729_000
-    assert encode_batch(values, now_ms) == build_batch([(None, v, (), now_ms) for v in values])
 
 
 @pytest.mark.parametrize("call_id", [0, 63, 64, 8191, 8192, 300_000, 2**31 - 1])
