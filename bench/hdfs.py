@@ -3,9 +3,9 @@
     python -m bench.hdfs [--quick] [--only WORK …] [--rounds N] [--warm N] [--no-hdfs | --no-ours]
 
 Each file system is one NameNode and three DataNodes. Each work runs on Apache's until its JVMs are
-warm, then on both in turns; the best run of each counts. CPU is that of all server processes as
-the kernel counts it. Prints a table with ratios, writes every single run to
-`.build/bench/hdfs.json`.
+warm, then on both and on the floor (`bench.hdfs_floor`: servers that know nothing) in turns; the
+best run of each counts. CPU is that of all server processes as the kernel counts it. Prints a table
+with ratios, writes every single run to `.build/bench/hdfs.json`.
 """
 
 import argparse
@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench import floor
+from bench.hdfs_floor import NamesFloor, write_floor
 from bench.kafka import machine
 from bench.servers import BUILD, ROOT, cpu_seconds, rss_bytes
 from rich.console import Console
@@ -88,7 +90,7 @@ class Apache:
         self._dfs.__exit__(None, None, None)
 
 
-Server = Ours | Apache
+Server = Ours | Apache | NamesFloor
 _folders = iter(range(1_000_000))
 
 
@@ -148,6 +150,33 @@ WORKS: dict[str, Callable[[Server, Scale], Figures]] = {
     "memory": memory,
 }
 ONCE = {"memory"}
+_OF_NAMES = {work for work in WORKS if work.split()[0] in {"create", "stat", "mixed"}}
+
+
+def floor_of(work: str, scale: Scale) -> Figures | None:
+    """The same work on a server that knows nothing; None where there is no such thing."""
+    if work in _OF_NAMES:
+        server = NamesFloor()
+        server.start()
+        try:
+            return WORKS[work](server, scale)
+        finally:
+            server.stop()
+    if work in {"write 1", "write 3"}:
+        return write_floor(scale.file_bytes, int(work.split()[1]))
+    if work == "read":
+        path = BUILD / "floor.bin"
+        try:
+            floor.measure("receive", path, scale.file_bytes)  # the file, and its page cache
+            figures = floor.measure("send", path, scale.file_bytes)
+        finally:
+            path.unlink(missing_ok=True)
+        moved_gb = figures["bytes"] / GB
+        return {
+            "mb_per_s": 1000 * moved_gb / figures["seconds"],
+            "cpu_s_per_gb": figures["cpu_s"] / moved_gb,
+        }
+    return None
 
 
 @dataclass(frozen=True)
@@ -204,17 +233,19 @@ def verdict(goal: Goal, theirs: float | None, ours: float | None) -> str:
 
 def show(runs: Runs) -> None:
     table = Table(title="Headrace beside Apache HDFS 3.5.0")
-    for name in ("work", "HDFS", "Headrace", "× HDFS", "goal", ""):
+    for name in ("work", "HDFS", "Headrace", "floor", "× HDFS", "× floor", "goal", ""):
         table.add_column(name, justify="left" if name in {"work", "goal", ""} else "right")
     for goal in GOALS:
-        theirs, ours = best(runs, goal, "hdfs"), best(runs, goal, "headrace")
+        theirs, ours, bare = (best(runs, goal, name) for name in ("hdfs", "headrace", "floor"))
         if theirs is None and ours is None:
             continue
         ratio = ours / theirs if ours is not None and theirs else None
+        above = ours / bare if ours is not None and bare else None
         sign = "≥" if goal.figure in _MORE_IS_BETTER else "≤"
         wanted = f"≤ {goal.at_most:g}" if goal.at_most is not None else ""
         wanted = f"{sign} {goal.times:g}× HDFS" if goal.times is not None else wanted
-        cells = ["–" if value is None else f"{value:,.2f}" for value in (theirs, ours, ratio)]
+        figures = (theirs, ours, bare, ratio, above)
+        cells = ["–" if value is None else f"{value:,.2f}" for value in figures]
         reached = verdict(goal, theirs, ours)
         colour = {"reached": "green", "missed": "red"}.get(reached, "")
         table.add_row(goal.label, *cells, wanted, reached, style=colour)
@@ -239,6 +270,10 @@ def measure(
                 figures = act(server, scale)
                 tell(work, server.name, figures)
                 runs.setdefault(work, {}).setdefault(server.name, []).append(figures)
+            bare = floor_of(work, scale)
+            if bare is not None:
+                tell(work, "floor", bare)
+                runs[work].setdefault("floor", []).append(bare)
 
 
 def parse() -> argparse.Namespace:

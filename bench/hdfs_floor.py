@@ -1,0 +1,272 @@
+"""The floor under a file system: what its client, the kernel and the disk ask for by themselves.
+
+- `names`: a NameNode that knows nothing. A conversation opens as any of Hadoop RPC; then each call
+  is answered with bytes that were made before. Changes that come together share a write of some
+  hundred bytes and one fdatasync, as an edit log takes them. hdfs-native is the client.
+- `relay`: a DataNode that looks at nothing but the checksum of its last node: a socket, reads of
+  1 MiB, a write to a file, the same bytes to the next in line. A bare socket is the client.
+- `read` is `bench.floor`'s: `sendfile` from the page cache.
+
+Run as a process: `python -m bench.hdfs_floor names PATH` or `… relay PATH [NEXT_PORT]`; it tells
+its port in a JSON line.
+"""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import crc32c
+from bench.floor import PIECE_BYTES
+from bench.servers import BUILD, ROOT, cpu_seconds
+
+from headrace.wire.hadoop import rpc_frames as frames
+from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
+from headrace.wire.hadoop.protos.acl_pb2 import FsPermissionProto
+from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
+from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
+
+EDIT_BYTES = 250
+"""About what ours writes for a create or a close."""
+CHANGES = {"create", "complete", "rename2", "delete", "mkdirs"}
+
+_STATUS = hdfs.HdfsFileStatusProto(
+    fileType=hdfs.HdfsFileStatusProto.IS_FILE,
+    path=b"",
+    length=0,
+    permission=FsPermissionProto(perm=0o644),
+    owner="bench",
+    group="supergroup",
+    modification_time=1,
+    access_time=1,
+    block_replication=3,
+    blocksize=128 << 20,
+    fileId=16_400,
+    childrenNum=0,
+    storagePolicy=0,
+)
+_DEFAULTS = hdfs.FsServerDefaultsProto(
+    blockSize=128 << 20,
+    bytesPerChecksum=512,
+    writePacketSize=65_536,
+    replication=3,
+    fileBufferSize=4096,
+    checksumType=hdfs.CHECKSUM_CRC32C,
+)
+ANSWERS: dict[str, Any] = {
+    "create": pb.CreateResponseProto(fs=_STATUS),
+    "complete": pb.CompleteResponseProto(result=True),
+    "getFileInfo": pb.GetFileInfoResponseProto(fs=_STATUS),
+    "rename2": pb.Rename2ResponseProto(),
+    "delete": pb.DeleteResponseProto(result=True),
+    "mkdirs": pb.MkdirsResponseProto(result=True),
+    "renewLease": pb.RenewLeaseResponseProto(),
+    "getServerDefaults": pb.GetServerDefaultsResponseProto(serverDefaults=_DEFAULTS),
+    "getDataEncryptionKey": pb.GetDataEncryptionKeyResponseProto(),
+}
+
+
+class Wire:
+    """A socket as the opening of a conversation sees it."""
+
+    peer = "127.0.0.1:0"
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+
+    def send(self, parts: Sequence[Any]) -> None:
+        self.socket.sendall(b"".join(map(bytes, parts)))
+
+    def close(self, reason: str) -> None:
+        raise SystemExit(f"the floor's client: {reason}")
+
+    def resume(self) -> None:
+        pass
+
+
+class Peer:
+    """One client: opened by the protocol's own code, then answered by hand."""
+
+    def __init__(self, sock: socket.socket, endpoint: RpcEndpoint) -> None:
+        self.socket = sock
+        self._endpoint = endpoint
+        self._session = RpcSession(endpoint, Wire(sock))
+        self._is_open = False
+        self._data = b""
+
+    def take(self) -> tuple[list[bytes], bool]:
+        """Read; the answers, and whether one of them is to a change. EOFError at the end."""
+        data = self.socket.recv(65_536)
+        if not data:
+            raise EOFError
+        data = self._data + data
+        if not self._is_open:
+            if len(data) < 7:
+                self._data = data
+                return [], False
+            self._session.on_preamble(data[:7])
+            self._is_open, data = True, data[7:]
+        answers: list[bytes] = []
+        is_change = False
+        while len(data) >= 4 and len(data) - 4 >= (size := int.from_bytes(data[:4])):
+            frame, data = data[4 : 4 + size], data[4 + size :]
+            answer, changes = self._answer(frame)
+            is_change = is_change or changes
+            if answer:
+                answers.append(answer)
+        self._data = data
+        return answers, is_change
+
+    def _answer(self, frame: bytes) -> tuple[bytes, bool]:
+        if self._session.client_id:
+            tail, answer_tail = frames.tails(self._session.client_id)
+            taken = frames.take_repeated_call(frame, tail)
+            if taken is not None:
+                call_id, position = taken
+                header = frame[position : position + 1 + frame[position]]
+                served = self._endpoint.known.get(header)
+                if served is not None:
+                    answer = frames.repeated_answer(call_id, answer_tail, BODIES[served.name])
+                    return answer, served.name in CHANGES
+        self._session.on_frame(memoryview(frame))
+        self._session.on_read_end()
+        return b"", False
+
+
+BODIES = {name: message.SerializeToString() for name, message in ANSWERS.items()}
+
+
+def serve_names(path: Path) -> None:
+    endpoint = RpcEndpoint(lambda _, error: sys.exit(repr(error)))
+    always = {name: (lambda _, __, answer=answer: answer) for name, answer in ANSWERS.items()}
+    endpoint.serve(CLIENT_NAMENODE, always)
+    edits = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    edit, position = os.urandom(EDIT_BYTES), 0
+    selector = selectors.DefaultSelector()
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        selector.register(listener, selectors.EVENT_READ)
+        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        while True:
+            ready: list[tuple[socket.socket, bytes]] = []
+            changes = 0
+            for key, _ in selector.select():
+                if key.data is None:
+                    sock, _ = listener.accept()
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    selector.register(sock, selectors.EVENT_READ, Peer(sock, endpoint))
+                    continue
+                try:
+                    answers, is_change = key.data.take()
+                except (EOFError, OSError):
+                    selector.unregister(key.fileobj)
+                    key.data.socket.close()
+                    continue
+                changes += is_change
+                if answers:
+                    ready.append((key.data.socket, b"".join(answers)))
+            if changes:
+                position += os.pwrite(edits, edit * changes, position)
+                os.fdatasync(edits)
+            for sock, answer in ready:
+                sock.sendall(answer)
+
+
+def serve_relay(path: Path, next_port: int | None) -> None:
+    buffer = bytearray(PIECE_BYTES)
+    view = memoryview(buffer)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        connection, _ = listener.accept()
+    behind = None if next_port is None else socket.create_connection(("127.0.0.1", next_port))
+    with connection, path.open("wb", buffering=0) as file:
+        while count := connection.recv_into(buffer):
+            file.write(view[:count])
+            if behind is None:
+                crc32c.crc32c(view[:count])
+            else:
+                behind.sendall(view[:count])
+        if behind is not None:
+            behind.shutdown(socket.SHUT_WR)
+            behind.recv(1)
+        connection.sendall(b"!")
+    signal.pause()  # whoever started this looks at its CPU time, then ends it
+
+
+def _spawn(*words: object) -> tuple["subprocess.Popen[str]", int]:
+    command = [sys.executable, "-m", "bench.hdfs_floor", *map(str, words)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert child.stdout is not None
+    return child, int(json.loads(child.stdout.readline())["port"])
+
+
+@contextlib.contextmanager
+def _children() -> Iterator[list["subprocess.Popen[str]"]]:
+    children: list[subprocess.Popen[str]] = []
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+
+
+class NamesFloor:
+    name = "floor"
+
+    def start(self) -> None:
+        self._path = BUILD / "floor.edits"
+        self._child, port = _spawn("names", self._path)
+        self.url = f"hdfs://127.0.0.1:{port}"
+        self.pids = [self._child.pid]
+
+    def stop(self) -> None:
+        self._child.kill()
+        self._child.wait()
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+        self._path.unlink(missing_ok=True)
+
+
+def write_floor(size: int, replication: int) -> dict[str, float]:
+    """`size` bytes through so many relays, one behind the other."""
+    paths = [BUILD / f"floor-{index}.block" for index in range(replication)]
+    try:
+        with _children() as children:
+            port: int | None = None
+            for path in paths:
+                words = ("relay", path) if port is None else ("relay", path, port)
+                child, port = _spawn(*words)
+                children.append(child)
+            assert port is not None
+            piece = os.urandom(PIECE_BYTES)
+            before_s = sum(cpu_seconds(child.pid) for child in children)
+            began_s = time.monotonic()
+            with socket.create_connection(("127.0.0.1", port)) as sock:
+                for _ in range(size // PIECE_BYTES):
+                    sock.sendall(piece)
+                sock.shutdown(socket.SHUT_WR)
+                assert sock.recv(1) == b"!", "the first relay went away"
+            seconds = time.monotonic() - began_s
+            used_s = sum(cpu_seconds(child.pid) for child in children) - before_s
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+    return {"mb_per_s": size / 1e6 / seconds, "cpu_s_per_gb": used_s / (size / 1e9)}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "names":
+        serve_names(Path(sys.argv[2]))
+    else:
+        serve_relay(Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)
