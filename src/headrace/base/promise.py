@@ -8,7 +8,7 @@ Invariants: a promise is settled at most once; a callback runs exactly once.
 """
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -23,7 +23,13 @@ class Promise(Generic[T]):
         self._settled = False
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Promise[T]], None]] = []
+        self._callbacks: list[Callable[[Promise[T]], None]] | None = None
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, _: Any) -> type:
+            """Annotations of a nested function are evaluated each time that it is made."""
+            return cls
 
     @classmethod
     def resolved(cls, value: T) -> "Promise[T]":
@@ -59,29 +65,36 @@ class Promise(Generic[T]):
         """Call `callback(self)` once settled; at once if it already is."""
         if self._settled:
             callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
         else:
             self._callbacks.append(callback)
 
-    def map(self, function: Callable[[T], U]) -> "Promise[U]":
+    def map(self, function: "Callable[[T], U]") -> "Promise[U]":
         """A promise of `function(value)`; a failure passes through."""
         mapped: Promise[U] = Promise()
-
-        def on_settled(source: Promise[T]) -> None:
-            if source._error is not None:
-                mapped.reject(source._error)
-                return
-            try:
-                result = function(source.value())
-            except Exception as error:
-                mapped.reject(error)
-                return
-            mapped.resolve(result)
-
-        self.then(on_settled)
+        if self._settled:
+            _pass_on(self, function, mapped)
+        else:
+            self.then(lambda source: _pass_on(source, function, mapped))
         return mapped
 
     def _settle(self) -> None:
         self._settled = True
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(self)
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            for callback in callbacks:
+                callback(self)
+
+
+def _pass_on(source: Promise[T], function: Callable[[T], U], target: Promise[U]) -> None:
+    error = source.error
+    if error is None:
+        try:
+            result = function(source.value())
+        except Exception as raised:
+            error = raised
+        else:
+            target.resolve(result)
+            return
+    target.reject(error)

@@ -273,10 +273,12 @@ class KafkaSession(OrderedAnswers):
         result = target.handle(self._broker, request, context)
         if self._is_limited:
             result = self._limited(result)
-        if isinstance(result, Promise):
-            self._answer_later(slot, result.map(lambda message: _encoded(message, header)))
-        else:
+        if not isinstance(result, Promise):
             slot.parts = _encoded(result, header)
+        elif result.settled and result.error is None:
+            slot.parts = _encoded(result.value(), header)
+        else:
+            self._answer_later(slot, result.map(lambda message: _encoded(message, header)))
 
     def _limited(self, result: Any) -> Any:
         """Tell the answer how long its client has to wait."""
