@@ -157,6 +157,7 @@ def full(stage: Stage, victim: int) -> Generator[None, None, None]:
     ballast.unlink()
     if not stage.rig.is_alive(victim):
         assert stage.is_control, "a full disk ended the node"
+        stage.notes.append("the node ended")
         stage.rig.start(victim)
 
 
@@ -219,7 +220,7 @@ def damaged(hurt: Callable[[Path], None], suffix: str = "") -> Fault:
         if not starts(stage, node):
             refusal = node.log_text()
             assert path.name in refusal, f"it does not name {path.name}:\n{refusal[-2_000:]}"
-            print(f"refused because of {path.name}")
+            stage.notes.append(f"did not start with a damaged {path.name}, and said so")
             set_aside(path)
             stage.rig.start(victim)
 

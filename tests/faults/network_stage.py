@@ -16,7 +16,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
@@ -73,6 +73,8 @@ class Stage:
     """The real Kafka is on it: one round a row."""
     kind: str = LEADER
     """Who is hurt in the run under way."""
+    notes: list[str] = field(default_factory=list)
+    """What a fault has to tell of the run under way."""
     topic: str = ""
     """Of the run under way."""
 
@@ -139,6 +141,7 @@ class ControlTail(TailReader):
 def rounds_of(stage: Stage, row: Row, rounds: int, name: str, kind: str) -> str:
     """The line of counts."""
     stage.topic, stage.kind = name, kind
+    stage.notes.clear()
     servers = stage.rig.bootstrap_servers
     create(stage)
     history = History()
@@ -180,7 +183,7 @@ def rounds_of(stage: Stage, row: Row, rounds: int, name: str, kind: str) -> str:
         told = judge_topics(stage, topics, epoch, rounds if row.keeps_epoch else None)
     has_bound = row.takes_over and not stage.is_control
     gap_s_max = GAP_S_MAX + row.spell_s - SPELL_S if has_bound else SPELL_GAP_S_MAX
-    return verdict(history, rounds, gaps_s, gap_s_max) + told
+    return "; ".join([verdict(history, rounds, gaps_s, gap_s_max) + told, *stage.notes])
 
 
 def create(stage: Stage) -> None:
