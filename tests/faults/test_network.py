@@ -56,7 +56,7 @@ ROWS: dict[str, Row] = {
     "N5-swizzled": Row(faults.swizzled),
     "N6-loss-10": Row(faults.lossy(10)),
     "N6-loss-30": Row(faults.lossy(30)),
-    "N6-75ms": Row(faults.delayed, keeps_epoch=True),
+    "N6-75ms": Row(faults.delayed),
     "N6-256-kbit": Row(faults.narrow),
     "N7-reset": Row(faults.reset),
     "N7-cut-in-frames": Row(faults.cut_in_frames, keeps_epoch=True),
