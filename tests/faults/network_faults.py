@@ -190,9 +190,7 @@ def await_descriptors(stage: Stage, before: dict[int, int], only: int | None = N
     def is_back() -> bool:
         now = descriptors(stage)
         return all(
-            now[node] <= count + FDS_SLACK
-            for node, count in before.items()
-            if only in (None, node)
+            now[node] <= count + FDS_SLACK for node, count in before.items() if only in (None, node)
         )
 
     until(is_back, WAIT_S)
@@ -313,7 +311,8 @@ def dies_at(stage: Stage, nodes: list[int], calls: str, number: int) -> bool:
         node.prefix = [*prefix, *words]
         stage.rig.launch(node)
         node.prefix = prefix
-    return all([_has_died(stage, stage.rig.nodes[each]) for each in nodes])
+    died = [_has_died(stage, stage.rig.nodes[each]) for each in nodes]
+    return all(died)
 
 
 def _has_died(stage: Stage, node: RigNode) -> bool:

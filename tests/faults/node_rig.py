@@ -197,8 +197,8 @@ class NodeRig:
 
 
 class FormattedRig(NodeRig):
-    """Nodes whose directories were formatted by hand, with directory ids of their own: one whose disk
-    is replaced comes back as another replica."""
+    """Nodes whose directories were formatted by hand, with directory ids of their own: one whose
+    disk is replaced comes back as another replica."""
 
     def __enter__(self) -> "NodeRig":
         ids = {node_id: run_headrace("storage", "random-uuid").strip() for node_id in self.nodes}

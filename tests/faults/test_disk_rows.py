@@ -1,5 +1,5 @@
-"""Disks that lose power, fail, fill up, lie or are replaced, and files that are damaged, of the active
-controller; and of a leader of the real Kafka, as the control.
+"""Disks that lose power, fail, fill up, lie or are replaced, and files that are damaged, of the
+active controller.
 
 Rows P1 to B4 of docs/TESTING.md. What happens to a leader's disk of ours is in `test_directories`,
 `test_full_disk`, `test_power_cut_replicas` and `test_replaced_disks`, which look closer. Every node
@@ -119,17 +119,18 @@ LOGS: dict[str, Row] = {
     "B3-older": Row(older_copy, takes_over=True),
     "B4-delete": Row(damaged(delete), takes_over=True),
 }
+FILES = (
+    "quorum-state",
+    "quorum-synced",
+    "meta.properties",
+    ".checkpoint",
+    ".index",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+)
 BESIDE: dict[str, Row] = {
-    **{
-        f"B1-{name}": Row(damaged(flip(0.4), name), takes_over=True)
-        for name in ("quorum-state", "quorum-synced", "meta.properties", ".checkpoint", ".index")
-        + ("leader-epoch-checkpoint", "partition.metadata")
-    },
-    **{
-        f"B4-{name}": Row(damaged(delete, name), takes_over=True)
-        for name in ("quorum-state", "quorum-synced", "meta.properties", ".checkpoint", ".index")
-        + ("leader-epoch-checkpoint", "partition.metadata")
-    },
+    **{f"B1-{name}": Row(damaged(flip(0.4), name), takes_over=True) for name in FILES},
+    **{f"B4-{name}": Row(damaged(delete, name), takes_over=True) for name in FILES},
 }
 
 
@@ -141,9 +142,7 @@ def disk_stage(base: Path, target: str) -> Iterator[DiskStage]:
             node: stack.enter_context(image_at(base / str(node) / "disk", IMAGE_MIB))
             for node in NODES
         }
-        nodes = [
-            RigNode(node, base / str(node), [images[node].folder / "log"]) for node in NODES
-        ]
+        nodes = [RigNode(node, base / str(node), [images[node].folder / "log"]) for node in NODES]
         if is_control:
             try:
                 java_tools.prepare()

@@ -1,5 +1,5 @@
-"""The rows of `test_disk_rows` on the real Kafka, with the leader of a partition as their victim: the
-control, one cell a row. What these find on Kafka with safe settings would be a mistake of the harness.
+"""The rows of `test_disk_rows` on the real Kafka, with the leader of a partition as their victim:
+the control, one cell a row. What they find on Kafka is a mistake of the harness.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
-"""Nodes behind a network that is cut, deaf, mute, lossy or slow, and nodes that die or sleep, under a
-load of acks=all.
+"""Nodes behind a network that is cut, deaf, mute, lossy or slow, and nodes that die or sleep, under
+a load of acks=all.
 
-The rows have the names of docs/TESTING.md, and the leader of a partition as their victim; with others
-they are run in `test_network_controllers`. How a run goes and what is judged: `network_stage`.
+The rows have the names of docs/TESTING.md, and the leader of a partition as their victim; with
+others they are run in `test_network_controllers`. How a run goes and what is judged is told in
+`network_stage`.
 
 A round whose fault struck nothing, or after which nobody else took over where somebody should, is
 void, and fails. Each run prints one line of counts. `HEADRACE_REPLICATION_ROUNDS` says how many
@@ -31,8 +32,8 @@ ROUNDS_OF = {
     **dict.fromkeys(("C3-kill-at-a-sync", "C3-kill-at-a-rename", "C3-kill-all-at-a-sync"), 1),
     **dict.fromkeys(("S1-sleep-30s", "W3-3s", "W3-30s"), 1),
 }
-"""Rows with more of them: a leader that is cut off and writes on is what replication is for. And with
-less, where one takes a minute."""
+"""Rows with more of them: a leader that is cut off and writes on is what replication is for. And
+with less, where one takes a minute."""
 
 ROWS: dict[str, Row] = {
     "C1-kill": Row(faults.killed, takes_over=True),

@@ -81,8 +81,8 @@ def test_w4_a_disk_that_lied_about_its_syncs_is_found_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def lie(node: RigNode, history: History) -> None:
-        # An fsync, which is for small files and names, is made: recovery points get to the disk, what
-        # they speak of does not.
+        # An fsync, which is for small files and names, is made: recovery points get to the disk,
+        # what they speak of does not.
         with injected(node, "fdatasync", "retval=0"):
             await_acknowledged(history, 1_000)
             until(lambda: have_points_moved(node), WAIT_S)

@@ -1,7 +1,7 @@
 """Voters that lost something: the end of their metadata log (B2), or their whole disk (W6).
 
-Three nodes, each a broker and a controller. What was granted is never forgotten, whoever elects; who
-lacks something leads nothing before it has it again, and says what it lacks.
+Three nodes, each a broker and a controller. What was granted is never forgotten, whoever elects;
+who lacks something leads nothing before it has it again, and says what it lacks.
 """
 
 import shutil
@@ -98,7 +98,9 @@ def test_b2_a_shortened_voter_and_one_that_lags_do_not_forget_what_the_third_has
             until(lambda node=node: topics_at(node.listen).get("granted-by-two") == topic_id)
         batches = compare_metadata(rig.nodes.values(), quorum.high_watermark)
         assert "event=quorum_log_complete" in rig.nodes[second].log_text()
-    line = f"{cut_bytes} bytes cut of one of three, 0 topics lost, {batches} batches the same on all"
+    line = (
+        f"{cut_bytes} bytes cut of one of three, 0 topics lost, {batches} batches the same on all"
+    )
     tell(capsys, "B2, a voter and one that lags", line)
 
 

@@ -1,5 +1,5 @@
-"""What a replica keeps in the folder of its log: that, the election state, how far it was synced, and
-the snapshots.
+"""What a replica keeps in the folder of its log: that, the election state, how far it was synced,
+and the snapshots.
 
 Owns: loading them, and every change to them that the core asks for. Must not know: when, or why.
 
@@ -65,7 +65,8 @@ class ReplicaDisk:
         log.flush_now()
         storage.sync_directory(self.folder)
         election = read_quorum_state(storage, self.folder)
-        if election is None and self.note.end is not None and self.note.end.end_offset > 0:
+        is_kept = election is not None
+        if not is_kept and self.note.end is not None and self.note.end.end_offset > 0:
             # Whoever goes on without it may vote twice in one epoch.
             reason = f"it is missing, and the log was synced up to {self.note.end.end_offset}"
             raise CorruptionError(f"{self.folder}/{QUORUM_STATE}", 0, reason)
@@ -76,7 +77,7 @@ class ReplicaDisk:
         self._view, history = self._read_view(start, voters)
         if self.note.end is not None:
             self._view.note_past(self.note.end)
-        if self._view.had is None:
+        if self._view.had is None and is_kept:
             # A note from before a power cut says less than what is synced by now.
             self.note.raise_to(SnapshotId(self._view.end_offset, self._view.last_epoch))
         return Loaded(election, self._view, history, snapshots)

@@ -7,8 +7,8 @@ majority may need it (KIP-853).
 
 From here:
 - observer     a message told of a newer epoch or of who leads
-- follower     an entry or a truncation made it a voter, or it has again what it lacked, and it knows
-               the leader
+- follower     an entry or a truncation made it a voter, or it has again what it lacked, and it
+               knows the leader
 - unattached   the same, and it does not
 """
 

@@ -422,9 +422,7 @@ class FailedHostedSeed(AssertionError):
         self.rule = violation.rule
 
 
-def run_hosted(
-    seed: int, event_count: int = EVENTS_MIN, *, damages: bool = False
-) -> HostedOutcome:
+def run_hosted(seed: int, event_count: int = EVENTS_MIN, *, damages: bool = False) -> HostedOutcome:
     """One seed, one life."""
     world = HostedWorld(seed, damages=damages)
     try:
