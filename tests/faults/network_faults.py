@@ -275,11 +275,14 @@ def killed_at(calls: str) -> Fault:
         need("strace")
         stage.rig.kill(victim)
         deaths = 0
-        while deaths < DEATHS_MAX and dies_at(stage, [victim], calls, deaths + 1):
+        node = stage.rig.nodes[victim]
+        while deaths < DEATHS_MAX:
+            launch_doomed(stage, node, calls, deaths + 1)
+            if not _has_died(stage, node):
+                break
             deaths += 1
         assert deaths > 0, "void: it never died"
-        if stage.rig.is_alive(victim):
-            stage.rig.kill(victim)
+        stage.notes.append(f"died at each of its first {deaths}")
         yield
         stage.rig.start(victim)
 
@@ -287,32 +290,41 @@ def killed_at(calls: str) -> Fault:
 
 
 def all_killed_at(calls: str) -> Fault:
-    """The same of all at once."""
+    """The same of all at once. Without the others the last may have nothing to sync: it is killed
+    where it stands."""
 
     def fault(stage: Stage, _victim: int) -> Generator[None, None, None]:
         need("strace")
         for node in NODES:
             stage.rig.kill(node)
         for number in range(1, 1 + DEATHS_MAX // 2):
-            assert dies_at(stage, list(NODES), calls, number), "void: one did not die"
+            for node in NODES:
+                launch_doomed(stage, stage.rig.nodes[node], calls, number)
+            until(lambda: sum(stage.rig.is_alive(node) for node in NODES) <= 1, WAIT_S)
+            for node in NODES:
+                end_group(stage.rig.nodes[node])
         yield
         stage.rig.start_together(NODES)
 
     return fault
 
 
-def dies_at(stage: Stage, nodes: list[int], calls: str, number: int) -> bool:
-    """Whether all of them, started together, die at their N-th call."""
-    for each in nodes:
-        node = stage.rig.nodes[each]
-        prefix = node.prefix
-        words = ["strace", "-f", "-qq", "-o", str(node.data / "strace.out")]
-        words += ["-e", f"trace={calls}", "-e", f"inject={calls}:signal=KILL:when={number}"]
-        node.prefix = [*prefix, *words]
-        stage.rig.launch(node)
-        node.prefix = prefix
-    died = [_has_died(stage, stage.rig.nodes[each]) for each in nodes]
-    return all(died)
+def launch_doomed(stage: Stage, node: RigNode, calls: str, number: int) -> None:
+    """To die at its N-th call."""
+    prefix = node.prefix
+    words = ["strace", "-f", "-qq", "-o", str(node.data / "strace.out")]
+    words += ["-e", f"trace={calls}", "-e", f"inject={calls}:signal=KILL:when={number}"]
+    node.prefix = [*prefix, *words]
+    stage.rig.launch(node)
+    node.prefix = prefix
+
+
+def end_group(node: RigNode) -> None:
+    """The process and what traces it."""
+    assert node.process is not None
+    if node.process.poll() is None:
+        os.killpg(node.process.pid, signal.SIGKILL)
+        node.process.wait()
 
 
 def _has_died(stage: Stage, node: RigNode) -> bool:
@@ -326,8 +338,7 @@ def _has_died(stage: Stage, node: RigNode) -> bool:
         if lives_until_s == float("inf") and stage.rig.has_started(node):
             lives_until_s = time.monotonic() + LIVES_S
         time.sleep(0.05)
-    os.killpg(node.process.pid, signal.SIGKILL)
-    node.process.wait()
+    end_group(node)
     assert lives_until_s < float("inf"), f"it neither died nor started: {node.log_text()[-1_000:]}"
     return False
 

@@ -160,9 +160,12 @@ class Network:
     def vanish(self, node: int, mark: int) -> None:
         """Nothing with the mark leaves the node any more, not even the end of a connection; what
         was led astray is led there no longer."""
-        self.heal(node)
         self.hurt.add(node)
-        rules = [f"table inet {TABLE} {{", "chain output {", "type filter hook output priority 0"]
+        # In one go, and with a redirection of nothing: without any the kernel would forget those of
+        # connections that stand.
+        rules = ["flush ruleset", f"table ip {TABLE} {{", "chain output {"]
+        rules += ["type nat hook output priority -100", "tcp dport 1 redirect to :1", "}", "}"]
+        rules += [f"table inet {TABLE} {{", "chain output {", "type filter hook output priority 0"]
         rules += [f"meta mark {mark} counter drop", "}", "}"]
         self._inside(node, "nft", "\n".join(rules))
 
