@@ -34,9 +34,9 @@ from tests.faults.test_power_cut import thread_states
 
 from headrace.node import lives
 
-WRITES = "write,writev,pwrite64,pwritev"
+WRITES = "write,writev,pwrite64,pwritev,pwritev2"
 SYNCS = "fdatasync,fsync"
-READS = "read,readv,pread64,preadv,sendfile"
+READS = "read,readv,pread64,preadv,preadv2,sendfile"
 LIES_S = 8.0
 
 
@@ -219,10 +219,10 @@ def damaged(hurt: Callable[[Path], None], suffix: str = "") -> Fault:
         stage.rig.launch(node)
         if not starts(stage, node):
             refusal = node.log_text()
-            assert path.name in refusal, f"it does not name {path.name}:\n{refusal[-2_000:]}"
-            stage.notes.append(f"did not start with a damaged {path.name}, and said so")
             set_aside(path)
             stage.rig.start(victim)
+            assert path.name in refusal, f"it does not name {path.name}:\n{refusal[-2_000:]}"
+            stage.notes.append(f"did not start with a damaged {path.name}, and said so")
 
     return fault
 
