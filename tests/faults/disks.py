@@ -136,3 +136,65 @@ def fill(folder: Path, leave_bytes: int = 0) -> Path:
             except OSError:
                 piece //= 2
     return ballast
+
+
+class Image:
+    """A file system in a file, mounted so that only syncs reach the file: a copy of it is the disk
+    after a power cut. Nothing of its room is kept for root."""
+
+    def __init__(self, folder: Path, size_mib: int = 256) -> None:
+        self.folder = folder
+        self.file = folder.with_name(folder.name + ".img")
+        self._size_mib = size_mib
+        folder.mkdir(parents=True)
+        self._make()
+
+    def _make(self) -> None:
+        self.file.unlink(missing_ok=True)
+        with self.file.open("wb") as file:
+            file.truncate(self._size_mib * MIB)
+        _run("mkfs.ext4", "-q", "-F", "-m", "0", str(self.file))
+
+    def mount(self) -> None:
+        _mount("-o", "loop,commit=300", str(self.file), str(self.folder))
+
+    def unmount(self) -> None:
+        _run("umount", str(self.folder))
+
+    def replace(self) -> None:
+        """By an empty one. Nobody may be using it."""
+        self.unmount()
+        self._make()
+        self.mount()
+
+    def mend(self) -> None:
+        """What the kernel found damaged is looked through, and mounted anew."""
+        self.unmount()
+        done = subprocess.run(
+            ["e2fsck", "-f", "-y", str(self.file)],
+            capture_output=True,
+            check=False,
+            timeout=COMMAND_TIMEOUT_S,
+        )
+        assert done.returncode in (0, 1), done.stdout
+        self.mount()
+
+
+@contextlib.contextmanager
+def image_at(folder: Path, size_mib: int = 256) -> Iterator[Image]:
+    if os.getuid() != 0:
+        not_run("mounting needs root")
+    if shutil.which("mkfs.ext4") is None:
+        not_run("mkfs.ext4 is not installed")
+    image = Image(folder, size_mib)
+    image.mount()
+    try:
+        yield image
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False, timeout=COMMAND_TIMEOUT_S)
+        image.file.unlink(missing_ok=True)
+
+
+def allow_changes(folder: Path) -> None:
+    """The reverse of `forbid_changes`."""
+    _run("chattr", "-R", "-f", "-i", str(folder))

@@ -24,6 +24,7 @@ from tests.conftest import not_run
 
 COMMAND_TIMEOUT_S = 30
 TABLE = "faults"
+NETWORKS = 250
 CLIENT = 254
 """The last byte of the address of this process."""
 
@@ -39,9 +40,9 @@ def run(*words: str, check: bool = True) -> str:
 
 class Network:
     def __init__(self, nodes: Sequence[int]) -> None:
-        self._tag = f"hr{os.getpid() % 100_000}"
-        self._subnet = f"10.203.{os.getpid() % 250}"
-        self._bridge = f"{self._tag}b"
+        self._tag = ""
+        self._subnet = ""
+        self._bridge = ""
         self._nodes = list(nodes)
         self.hurt: set[int] = set()
 
@@ -60,15 +61,29 @@ class Network:
 
     # -- making and removing -------------------------------------------------------------------
 
+    def _claim(self) -> None:
+        """A number that no other run has: whoever makes the bridge of its name has it."""
+        refused = ""
+        for attempt in range(NETWORKS):
+            number = (os.getpid() + attempt) % NETWORKS
+            self._tag = f"hr{number}"
+            self._subnet, self._bridge = f"10.203.{number}", f"{self._tag}b"
+            done = subprocess.run(
+                ["ip", "link", "add", self._bridge, "type", "bridge"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode == 0:
+                return
+            refused = done.stderr.strip()
+            if "exists" not in refused:
+                break
+        self._bridge = ""
+        not_run(f"no bridges here: {refused}")
+
     def make(self) -> None:
-        done = subprocess.run(
-            ["ip", "link", "add", self._bridge, "type", "bridge"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            not_run(f"no bridges here: {done.stderr.strip()}")
+        self._claim()
         run("ip", "addr", "add", f"{self.address(CLIENT)}/24", "dev", self._bridge)
         run("ip", "link", "set", self._bridge, "up")
         for node in self._nodes:
@@ -83,6 +98,8 @@ class Network:
             self._inside(node, "ip", "link", "set", "lo", "up")
 
     def remove(self) -> None:
+        if not self._bridge:
+            return
         for node in self._nodes:
             run("ip", "link", "del", f"{self._tag}v{node}", check=False)
             run("ip", "netns", "del", self._space(node), check=False)
@@ -138,6 +155,18 @@ class Network:
         match = f"ip daddr {self.address(target)} tcp dport {target_port} meta mark != {mark}"
         rules = [f"table ip {TABLE} {{", "chain output {", "type nat hook output priority -100"]
         rules += [f"{match} counter redirect to :{port}", "}", "}"]
+        self._inside(node, "nft", "\n".join(rules))
+
+    def vanish(self, node: int, mark: int) -> None:
+        """Nothing with the mark leaves the node any more, not even the end of a connection; what
+        was led astray is led there no longer."""
+        self.hurt.add(node)
+        # In one go, and with a redirection of nothing: without any the kernel would forget those of
+        # connections that stand.
+        rules = ["flush ruleset", f"table ip {TABLE} {{", "chain output {"]
+        rules += ["type nat hook output priority -100", "tcp dport 1 redirect to :1", "}", "}"]
+        rules += [f"table inet {TABLE} {{", "chain output {", "type filter hook output priority 0"]
+        rules += [f"meta mark {mark} counter drop", "}", "}"]
         self._inside(node, "nft", "\n".join(rules))
 
     def narrow(self, node: int, kbit: int) -> None:

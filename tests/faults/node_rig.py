@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.interop import java_tools
+from tests.interop.nodes import run_headrace
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
@@ -112,17 +113,21 @@ class NodeRig:
                     node.process.kill()
                     node.process.wait()
 
-    def launch(self, node: RigNode) -> None:
+    def _quorum_settings(self) -> dict[str, str]:
+        """How the nodes find each other's controllers."""
         voters = ",".join(
             f"{each.node_id}@{each.host}:{each.controller_port}" for each in self.nodes.values()
         )
+        return {"controller.quorum.voters": voters}
+
+    def launch(self, node: RigNode) -> None:
         words = ["--data", str(node.data), "--node-id", str(node.node_id), "--insecure"]
         words += ["--listen", node.listen]
         words += ["--controller-listen", f"{node.host}:{node.controller_port}"]
         settings = {
             "process.roles": "broker,controller",
             "cluster.id": CLUSTER_ID,
-            "controller.quorum.voters": voters,
+            **self._quorum_settings(),
             "log.dirs": ",".join(map(str, node.log_dirs)),
             **self._settings,
             **node.settings,
@@ -140,13 +145,13 @@ class NodeRig:
                 start_new_session=True,
             )
 
-    def _has_started(self, node: RigNode) -> bool:
+    def has_started(self, node: RigNode) -> bool:
         return "event=started" in node.log_text()
 
     def await_started(self, node: RigNode) -> None:
         assert node.process is not None
         deadline_s = time.monotonic() + START_TIMEOUT_S
-        while not self._has_started(node):
+        while not self.has_started(node):
             assert node.process.poll() is None, node.log_text()
             assert time.monotonic() < deadline_s, node.log_text()
             time.sleep(0.02)
@@ -154,6 +159,12 @@ class NodeRig:
     def start(self, node_id: int) -> None:
         self.launch(self.nodes[node_id])
         self.await_started(self.nodes[node_id])
+
+    def start_together(self, node_ids: Sequence[int]) -> None:
+        for node_id in node_ids:
+            self.launch(self.nodes[node_id])
+        for node_id in node_ids:
+            self.await_started(self.nodes[node_id])
 
     def kill(self, node_id: int) -> None:
         process = self.nodes[node_id].process
@@ -172,29 +183,58 @@ class NodeRig:
         assert process is not None
         process.send_signal(number)
 
+    def repair(self) -> None:
+        """After a run that failed: whoever sleeps or is dead is there again for the next."""
+        for node in self.nodes.values():
+            if self.is_alive(node.node_id):
+                self.signal(node.node_id, signal.SIGCONT)
+            else:
+                self.launch(node)
+
     def is_alive(self, node_id: int) -> bool:
         process = self.nodes[node_id].process
         return process is not None and process.poll() is None
 
 
+class FormattedRig(NodeRig):
+    """Nodes whose directories were formatted by hand, with directory ids of their own: one whose
+    disk is replaced comes back as another replica."""
+
+    def __enter__(self) -> "NodeRig":
+        ids = {node_id: run_headrace("storage", "random-uuid").strip() for node_id in self.nodes}
+        listed = ",".join(
+            f"{each.node_id}@{each.host}:{each.controller_port}:{ids[each.node_id]}"
+            for each in self.nodes.values()
+        )
+        for node in self.nodes.values():
+            words = ["--data", str(node.data), "--node-id", str(node.node_id)]
+            words += ["--cluster-id", CLUSTER_ID, "--roles", "broker,controller"]
+            words += ["--controller-listen", f"{node.host}:{node.controller_port}"]
+            words += ["--initial-controllers", listed]
+            words += ["--set", f"log.dirs={','.join(map(str, node.log_dirs))}"]
+            run_headrace("storage", "format", *words)
+        return super().__enter__()
+
+    def _quorum_settings(self) -> dict[str, str]:
+        servers = ",".join(f"{each.host}:{each.controller_port}" for each in self.nodes.values())
+        return {"controller.quorum.bootstrap.servers": servers}
+
+
 class KafkaRig(NodeRig):
     """The same with nodes of the real Kafka: the control."""
 
-    def _has_started(self, node: RigNode) -> bool:
+    def has_started(self, node: RigNode) -> bool:
         """Its clients' listener opens when it is unfenced."""
         with contextlib.suppress(OSError), socket.create_connection((node.host, node.port), 1):
             return True
         return False
 
     def launch(self, node: RigNode) -> None:
-        voters = ",".join(
-            f"{each.node_id}@{each.host}:{each.controller_port}" for each in self.nodes.values()
-        )
         client, controller = f"PLAINTEXT://{node.listen}", f"{node.host}:{node.controller_port}"
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(node.node_id),
-            "controller.quorum.voters": voters,
+            **self._quorum_settings(),
             "controller.listener.names": "CONTROLLER",
             "listeners": f"{client},CONTROLLER://{controller}",
             "advertised.listeners": client,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.faults.load import record_poll, value_of
+from tests.faults.node_rig import RigNode
 from tests.interop.confluent import read_all
 from tests.interop.conftest import Target
 from tests.interop.test_kafka_python import TopicPartition as KafkaPythonPartition
@@ -70,3 +71,16 @@ def invented(history: History) -> list[Poll]:
     """Records that nobody sent."""
     sent = {send.value for send in history.events(Send)}
     return [poll for poll in history.events(Poll) if poll.value not in sent]
+
+
+def held_by(node: RigNode, topic: str, partition: int) -> list[tuple[int, int, str]]:
+    """Offset, leader epoch and value of every record in a node's replica."""
+    records = []
+    for log in segments(node.data, topic, partition):
+        content = log.read_bytes()
+        for position, header in batches(content):
+            batch = memoryview(content)[position : position + header.size_bytes]
+            for record in read_records(batch):
+                value = value_of(bytes(record.value or b""))
+                records.append((record.offset, header.partition_leader_epoch, value))
+    return records

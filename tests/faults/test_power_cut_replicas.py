@@ -16,99 +16,27 @@ A lie is found by segments that end before the next begins, or before the recove
 copy is made anew.
 """
 
-import shutil
-import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
-from tests.conftest import not_run
-from tests.faults.disks import COMMAND_TIMEOUT_S, MIB
+from tests.faults.disk_faults import cut_power, injected
+from tests.faults.disks import image_at
 from tests.faults.load import ProduceLoad, TailReader, await_acknowledged, record_poll
 from tests.faults.node_rig import NodeRig, RigNode, rig_of
-from tests.faults.readers import end_offsets, invented
+from tests.faults.readers import end_offsets, held_by, invented
 from tests.faults.replicas import WAIT_S, Led, await_told, is_whole
-from tests.faults.test_network import held_by
-from tests.faults.test_power_cut import thread_states
 from tests.faults.test_replication import IMPATIENCE, tell, verdict
 from tests.interop.confluent import TIMEOUT_S, admin_of, read_all
 from tests.interop.nodes import until
 
-from headrace.node import lives
 from headrace.testing.history import History
 
 TOPIC, PARTITIONS, VICTIM = "on-disks", 6, 2
 SMALL_SEGMENTS = {"internal.segment.bytes": str(16 * 1024)}
 """Each is synced when the next begins."""
 SETTINGS = {"replica.high.watermark.checkpoint.interval.ms": "500"}
-
-
-class Image:
-    """A file system in a file, mounted so that only syncs reach the file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.file = folder.with_name("disk.img")
-        folder.mkdir(parents=True)
-        with self.file.open("wb") as file:
-            file.truncate(256 * MIB)
-        _run("mkfs.ext4", "-q", "-F", str(self.file))
-
-    def mount(self) -> None:
-        words = ["mount", "-o", "loop,commit=300", str(self.file), str(self.folder)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            not_run(f"no loop mounts here: {done.stderr.strip()}")
-
-    def unmount(self) -> None:
-        _run("umount", str(self.folder))
-
-
-def _run(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
-
-
-@contextmanager
-def image_at(folder: Path) -> Iterator[Image]:
-    if shutil.which("mkfs.ext4") is None:
-        not_run("mkfs.ext4 is not installed")
-    image = Image(folder)
-    image.mount()
-    try:
-        yield image
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=False, timeout=COMMAND_TIMEOUT_S)
-
-
-def cut_power(node: RigNode, image: Image) -> int:
-    """How many bytes of records the cut has cost."""
-    process = node.process
-    assert process is not None
-    process.send_signal(signal.SIGSTOP)
-    deadline_s = time.monotonic() + WAIT_S
-    while not all(state in "Tt" for state in thread_states(process.pid)):
-        assert time.monotonic() < deadline_s, "the broker does not stand still"
-        time.sleep(0.005)
-    copy = image.file.with_suffix(".copy")
-    _run("cp", "--sparse=always", str(image.file), str(copy))
-    had = record_bytes(node)
-    process.kill()
-    process.wait()
-    image.unmount()
-    copy.replace(image.file)
-    image.mount()
-    # A machine that has started anew has another boot id: processes of before are not known.
-    (image.folder / lives.FILE).unlink(missing_ok=True)
-    return had - record_bytes(node)
-
-
-def record_bytes(node: RigNode) -> int:
-    folders = node.log_dirs[0].glob(f"{TOPIC}-*")
-    return sum(log.stat().st_size for folder in folders for log in folder.glob("*.log"))
 
 
 def create(rig: NodeRig, configs: dict[str, str]) -> None:
@@ -129,25 +57,6 @@ def make_topics(servers: str, names: list[str]) -> None:
 def topics_at(address: str) -> set[str]:
     """As one broker knows them."""
     return set(admin_of(address).list_topics(timeout=TIMEOUT_S).topics)
-
-
-@contextmanager
-def lying_syncs(node: RigNode) -> Iterator[None]:
-    """Every fdatasync of the process is answered with success and not done; an fsync, which is for
-    small files and names, is done: recovery points get to the disk, what they speak of does not."""
-    if shutil.which("strace") is None:
-        not_run("strace is not installed")
-    assert node.process is not None
-    out = node.data / "lies.out"
-    words = ["strace", "-f", "-qq", "-p", str(node.process.pid), "-o", str(out)]
-    words += ["-e", "trace=fdatasync", "-e", "inject=fdatasync:retval=0"]
-    tracer = subprocess.Popen(words)
-    try:
-        yield
-        assert "INJECTED" in out.read_text(), "void: the disk told no lie"
-    finally:
-        tracer.terminate()
-        tracer.wait(WAIT_S)
 
 
 def have_points_moved(node: RigNode) -> bool:
@@ -172,7 +81,9 @@ def test_w4_a_disk_that_lied_about_its_syncs_is_found_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def lie(node: RigNode, history: History) -> None:
-        with lying_syncs(node):
+        # An fsync, which is for small files and names, is made: recovery points get to the disk,
+        # what they speak of does not.
+        with injected(node, "fdatasync", "retval=0"):
             await_acknowledged(history, 1_000)
             until(lambda: have_points_moved(node), WAIT_S)
             await_acknowledged(history, 200)

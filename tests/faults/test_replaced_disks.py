@@ -26,9 +26,8 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from tests.faults.load import ProduceLoad, await_acknowledged, record_poll
 from tests.faults.node_rig import NodeRig, rig_of
-from tests.faults.readers import invented
+from tests.faults.readers import held_by, invented
 from tests.faults.replicas import Led, await_told, is_whole, led_at
-from tests.faults.test_network import held_by
 from tests.faults.test_replication import IMPATIENCE, tell, verdict
 from tests.interop.confluent import TIMEOUT_S, admin_of, read_all
 from tests.interop.nodes import until

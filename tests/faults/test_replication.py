@@ -10,9 +10,12 @@ take the active controller away as well: how long those rounds took is told besi
 A round in which nobody else took over is void, and fails. Each run prints one line of counts.
 """
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -34,6 +37,8 @@ from headrace.testing import checkers
 from headrace.testing.history import History, Outcome
 from headrace.testing.local_cluster import LocalCluster
 
+RUNS = Path(__file__).resolve().parents[2] / ".build" / "test-long" / "runs.jsonl"
+"""What every run counted, one line each."""
 PARTITIONS = 3
 ACKNOWLEDGED_PER_ROUND = 200
 PAUSE_S = 0.002
@@ -209,8 +214,13 @@ def verdict(
 
 
 def tell(capsys: pytest.CaptureFixture[str], what: str, line: str) -> None:
+    """One line of counts a run: for whoever looks on, and for good."""
     with capsys.disabled():
         print(f"\n{what}: {line}")
+    RUNS.parent.mkdir(parents=True, exist_ok=True)
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    with RUNS.open("a") as file:
+        file.write(json.dumps({"time": moment, "what": what, "counts": line}) + "\n")
 
 
 def test_kills_of_the_leader(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ attempt, whose answer was lost, was granted after all.
 
 import threading
 import time
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from headrace.client.connection import Connection
@@ -22,6 +23,8 @@ from headrace.wire.kafka.messages.metadata import MetadataRequest, MetadataRespo
 
 REQUEST_TIMEOUT_MS = 15_000
 ANSWER_PATIENCE_S = 60.0
+NOBODY_THERE = {ErrorCode.INVALID_REPLICATION_FACTOR}
+"""No broker is registered and alive: after all were killed, for a moment."""
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -33,8 +36,8 @@ def open_connection(address: str, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Conne
     return Connection(*address_of(address), client_id="topic-load", timeout_ms=timeout_ms)
 
 
-def creation(name: str, timeout_ms: int = 10_000) -> CreateTopicsRequest:
-    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+def creation(name: str, timeout_ms: int = 10_000, partitions: int = 1) -> CreateTopicsRequest:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     return CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
 
 
@@ -63,11 +66,25 @@ class Outcomes:
 
 
 class TopicLoad:
-    """One thread for each broker; `stop` waits for the last outcomes."""
+    """One thread for each broker; `stop` waits for the last outcomes.
 
-    def __init__(self, bootstrap_servers: str, prefix: str) -> None:
+    `padding` makes names long, `pause_s` is between two of a thread's creations.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        prefix: str,
+        *,
+        partitions: int = 1,
+        padding: str = "",
+        pause_s: float = 0.0,
+        patience_s: float = ANSWER_PATIENCE_S,
+    ) -> None:
         self._lock = threading.Condition()
         self._stopping = False
+        self._partitions, self._padding, self._pause_s = partitions, padding, pause_s
+        self._patience_s = patience_s
         self.outcomes = Outcomes()
         self.errors: list[str] = []
         self._threads = [
@@ -82,8 +99,13 @@ class TopicLoad:
     def stop(self) -> None:
         self._stopping = True
         for thread in self._threads:
-            thread.join(ANSWER_PATIENCE_S)
+            thread.join(self._patience_s)
             assert not thread.is_alive(), "a creation is never settled"
+
+    def abandon(self) -> None:
+        """Without the last outcomes: the run has failed."""
+        self._stopping = True
+        self._patience_s = 0.0
 
     def wait_for(self, more: int, timeout_s: float = ANSWER_PATIENCE_S) -> float:
         """Until so many more are certain; how long it took."""
@@ -102,17 +124,21 @@ class TopicLoad:
         connection: Connection | None = None
         while not self._stopping:
             number += 1
-            connection = self._settle(address, connection, f"{prefix}-{number}")
+            name = f"{prefix}-{number}{self._padding}"
+            connection = self._settle(address, connection, name)
+            if self._pause_s:
+                time.sleep(self._pause_s)
         if connection is not None:
             connection.close()
 
     def _settle(self, address: str, connection: Connection | None, name: str) -> Connection | None:
-        deadline_s = time.monotonic() + ANSWER_PATIENCE_S
+        deadline_s = time.monotonic() + self._patience_s
         while time.monotonic() < deadline_s:
             try:
                 if connection is None or connection.closed:
                     connection = open_connection(address)
-                result = connection.call(creation(name), CreateTopicsResponse).topics[0]
+                asked = creation(name, partitions=self._partitions)
+                result = connection.call(asked, CreateTopicsResponse).topics[0]
             except ClientError:
                 self.outcomes.repeated += 1
                 time.sleep(0.02)
@@ -124,8 +150,9 @@ class TopicLoad:
                 case ErrorCode.TOPIC_ALREADY_EXISTS:
                     self._note(name, None)
                     return connection
-                case error if ErrorCode.of(error).retriable:
+                case error if ErrorCode.of(error).retriable or error in NOBODY_THERE:
                     self.outcomes.repeated += 1
+                    time.sleep(0.02)
                 case error:
                     self._fail(f"{name}: {ErrorCode.of(error).name} {result.error_message}")
                     return connection
@@ -177,3 +204,33 @@ def _wrong(outcomes: Outcomes, shown: list[dict[str, bytes]], prefix: str) -> li
         if topics != shown[0]:
             wrong.append(f"brokers 0 and {index} differ")
     return wrong
+
+
+def check_whole(
+    outcomes: Outcomes, brokers: list[str], partitions: int, *, patience_s: float = 60.0
+) -> None:
+    """No topic is half made: each has all its partitions, and every one is led, at every broker."""
+    names = outcomes.granted.keys() | outcomes.found
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        wrong = [name for address in brokers for name in _half_made(address, names, partitions)]
+        if not wrong or time.monotonic() >= deadline_s:
+            break
+        time.sleep(0.2)
+    assert wrong == [], f"half made: {wrong[:10]}"
+
+
+def _half_made(address: str, names: Set[str], partitions: int) -> list[str]:
+    connection = open_connection(address)
+    try:
+        told = connection.call(MetadataRequest(topics=None), MetadataResponse)
+    finally:
+        connection.close()
+    whole = {
+        str(topic.name)
+        for topic in told.topics
+        if not topic.error_code
+        and sorted(each.partition_index for each in topic.partitions) == list(range(partitions))
+        and all(each.leader_id >= 0 and each.replica_nodes for each in topic.partitions)
+    }
+    return sorted(names - whole)

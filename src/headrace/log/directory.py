@@ -163,10 +163,12 @@ class LogDirectory:
             return
         stored = properties.get("cluster.id")
         if cluster_id is not None and stored != cluster_id:
-            raise UsageError(f"{self.path} belongs to cluster {stored}, not to {cluster_id}")
+            reason = f"{self.path} belongs to cluster {stored}, not to {cluster_id}"
+            raise UsageError(f"{reason}, says its {checkpoints.META_PROPERTIES}")
         if properties["node.id"] != str(node_id):
             owner = properties["node.id"]
-            raise UsageError(f"{self.path} belongs to node {owner}, not to node {node_id}")
+            reason = f"{self.path} belongs to node {owner}, not to node {node_id}"
+            raise UsageError(f"{reason}, says its {checkpoints.META_PROPERTIES}")
         self.cluster_id = stored
         try:
             self.directory_id = uuid_bytes(properties.get("directory.id", ""))

@@ -19,7 +19,7 @@ import hashlib
 from dataclasses import dataclass
 
 from headrace.base.broker_config import BrokerConfig, parse_address
-from headrace.base.errors import UsageError
+from headrace.base.errors import CorruptionError, UsageError
 from headrace.base.ids import uuid_bytes, uuid_text
 from headrace.base.randomness import Random
 from headrace.base.storage import Storage
@@ -168,7 +168,7 @@ def _identify(
         properties = checkpoints.read_meta_properties(storage, file)
         if properties is not None:
             _refuse_strangers(path, properties, cluster_id, config.node_id)
-            directory_id = uuid_bytes(properties["directory.id"])
+            directory_id = _directory_id_in(file, properties)
             formatted.append(Formatted(path, directory_id, is_new=False))
             continue
         own = voters.with_id(config.node_id)
@@ -186,12 +186,21 @@ def _identify(
     return formatted
 
 
+def _directory_id_in(file: str, properties: dict[str, str]) -> bytes:
+    try:
+        return uuid_bytes(properties.get("directory.id", ""))
+    except ValueError:
+        raise CorruptionError(file, 0, "directory.id is not an id") from None
+
+
 def _refuse_strangers(path: str, properties: dict[str, str], cluster_id: str, node_id: int) -> None:
     stored = properties.get("cluster.id")
     if stored != cluster_id:
-        raise UsageError(f"{path} belongs to cluster {stored}, not to {cluster_id}")
+        reason = f"{path} belongs to cluster {stored}, not to {cluster_id}"
+        raise UsageError(f"{reason}, says its {checkpoints.META_PROPERTIES}")
     if properties.get("node.id") != str(node_id):
-        raise UsageError(f"{path} belongs to node {properties.get('node.id')}, not to {node_id}")
+        reason = f"{path} belongs to node {properties.get('node.id')}, not to {node_id}"
+        raise UsageError(f"{reason}, says its {checkpoints.META_PROPERTIES}")
 
 
 def prepare(storage: Storage, config: BrokerConfig, random: Random) -> None:

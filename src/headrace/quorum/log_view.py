@@ -8,6 +8,10 @@ Spec: KIP-595 (fetch with the last fetched epoch), KIP-101 and KIP-279 (divergen
          |---- durable -------|--- written -------|
     start_epoch is the epoch of the entry just before start_offset, which a snapshot covers.
 
+A log may lack entries at its end that it had, and that others were told of: `had`. Until it has
+them again, or a leader says that they never counted, it does not lead, and is compared with others
+as if it still had them.
+
 Invariants: start_offset <= synced_end <= end_offset; epochs rise with the offsets.
 """
 
@@ -46,10 +50,21 @@ class Agreement(Enum):
 
 
 class LogView:
-    __slots__ = ("_epochs", "end_offset", "generation", "start_epoch", "start_offset", "synced_end")
+    __slots__ = (
+        "_epochs",
+        "end_offset",
+        "generation",
+        "had",
+        "start_epoch",
+        "start_offset",
+        "synced_end",
+    )
 
     def __init__(self, start: SnapshotId = SnapshotId(0, NO_EPOCH)) -> None:
         self.generation = 0
+        self.had: SnapshotId | None = None
+        """The end that the log is known to have had, where it ends before it; None if it does
+        not: all that was ever synced is there."""
         self._reset(start)
 
     def _reset(self, start: SnapshotId) -> None:
@@ -85,6 +100,17 @@ class LogView:
             assert batch.epoch >= self.last_epoch, "epochs never go down"
             self._epochs.assign(batch.epoch, batch.base_offset)
             self.end_offset = batch.next_offset
+        self._compare_with_past()
+
+    def note_past(self, had: SnapshotId) -> None:
+        """It was synced up to there once."""
+        self.had = had
+        self._compare_with_past()
+
+    def _compare_with_past(self) -> None:
+        had = self.had
+        if had is not None and (self.last_epoch, self.end_offset) >= (had.epoch, had.end_offset):
+            self.had = None
 
     def on_synced(self, position: LogPosition) -> None:
         if position.generation == self.generation:
@@ -94,6 +120,8 @@ class LogView:
         assert self.start_offset <= end_offset <= self.end_offset
         self._epochs.truncate_from_end(end_offset)
         self.end_offset = end_offset
+        # A leader without these entries: none behind them was committed either.
+        self.had = None
         self.synced_end = min(self.synced_end, end_offset)
         self.generation += 1
 
@@ -113,11 +141,15 @@ class LogView:
         """The log is empty and goes on behind a snapshot."""
         self.generation += 1
         self._reset(start)
+        self._compare_with_past()
 
     # -- comparisons ---------------------------------------------------------------------------
 
     def is_up_to_date(self, last_epoch: int, end_offset: int) -> bool:
         """Does a log with this end hold all that ours could have had committed?"""
+        had = self.had
+        if had is not None and (last_epoch, end_offset) < (had.epoch, had.end_offset):
+            return False
         return (last_epoch, end_offset) >= (self.last_epoch, self.end_offset)
 
     def end_of_epoch(self, epoch: int) -> SnapshotId:

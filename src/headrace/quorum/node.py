@@ -157,7 +157,8 @@ class RaftNode:
 
     @property
     def may_lead(self) -> bool:
-        """A voter; or one that an entry takes out which is not known to be committed.
+        """A voter with all that its log ever had; or one that an entry takes out which is not known
+        to be committed.
 
         1. Of voters 1 and 2, the leader 1 appends its own removal, hears nothing more from 2
            and resigns before 2 has the entry.
@@ -165,6 +166,9 @@ class RaftNode:
         3. So 1 must win once more, by the vote of 2 alone, to bring its removal about.
         """
         voters = self.voters
+        if self.log.had is not None:
+            # It lacks what others may count on: first it fetches.
+            return False
         if self.me.key in voters.latest:
             return True
         is_open = voters.latest_offset >= self.high_watermark

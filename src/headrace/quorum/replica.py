@@ -117,6 +117,7 @@ class Replica:
         self._timer_at_ms = 0
         self._wake_at_ms: int | None = None
         self._told = (-1, NO_LEADER, False)
+        self._lacked = node.log.had is not None
 
     @classmethod
     def open(
@@ -140,6 +141,7 @@ class Replica:
         that formatting writes) says otherwise. `listener` is our own: its name picks endpoints."""
         disk = ReplicaDisk(log, storage)
         loaded = disk.load(initial_voters)
+        disk.tell_of_loss(loaded, identity.key, events)
         now_ms = clock.monotonic_ms()
         node = RaftNode(identity, settings, random, loaded, now_ms, bootstrap_ids)
         return cls(node, disk, clock, timers, peers, listener, events, on_fatal)
@@ -363,9 +365,17 @@ class Replica:
         if error is not None:
             self.fail(error)
             return
+        if self._lacked and self.node.log.had is None:
+            self._lacked = False
+            self._log.warning("quorum_log_complete", end_offset=self.node.log.end_offset)
         if self._is_full_told:
             self._is_full_told = False
             self._log.info("quorum_disk_has_room")
+        try:
+            self.disk.on_synced(position)
+        except StorageError as refused:
+            self.fail(refused)
+            return
         self.disk.maybe_trim()
         self.post(LogSynced(position))
 
@@ -446,6 +456,7 @@ class Replica:
 
     def _stop(self, reason: BaseException) -> None:
         self.is_closed = True
+        self.disk.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

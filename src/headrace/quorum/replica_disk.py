@@ -1,4 +1,5 @@
-"""What a replica keeps: the log, the election state and the snapshots, in the log's folder.
+"""What a replica keeps in the folder of its log: that, the election state, how far it was synced,
+and the snapshots.
 
 Owns: loading them, and every change to them that the core asks for. Must not know: when, or why.
 
@@ -13,22 +14,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from headrace.base.errors import CorruptionError, DiskFullError, StorageError
+from headrace.base.events import EventLog
 from headrace.base.limits import MIB
 from headrace.base.storage import File, Storage
 from headrace.log.loading import batches_from
 from headrace.log.partition_log import PartitionLog
 from headrace.quorum import snapshot_files
 from headrace.quorum.batches import Batch, voters_in
-from headrace.quorum.election_state import ElectionState
+from headrace.quorum.election_state import ElectionState, ReplicaKey
 from headrace.quorum.events import SnapshotChunk
 from headrace.quorum.loading import Loaded
-from headrace.quorum.log_view import NO_EPOCH, LogView, SnapshotId
+from headrace.quorum.log_view import NO_EPOCH, LogPosition, LogView, SnapshotId
 from headrace.quorum.quorum_state_file import (
     QUORUM_STATE,
     encode_quorum_state,
     read_quorum_state,
 )
 from headrace.quorum.snapshot_files import FETCHED, WRITTEN, snapshot_name
+from headrace.quorum.synced_note import QUORUM_SYNCED, SyncedNote
 from headrace.quorum.voters import VoterHistory, VoterSet
 from headrace.wire.kafka.record_batch import BatchHeader, read_header
 from headrace.wire.kafka.records import read_batches
@@ -44,6 +47,9 @@ class ReplicaDisk:
         self.log = log
         self.storage = storage
         self.folder = log.path
+        self.note = SyncedNote(storage, log.path)
+        self._view = LogView()
+        """The core's, once it is loaded."""
         self._staged: list[bytes] = []
         self._fetched: File | None = None
         self._fetched_count = 0
@@ -59,12 +65,22 @@ class ReplicaDisk:
         log.flush_now()
         storage.sync_directory(self.folder)
         election = read_quorum_state(storage, self.folder)
+        is_kept = election is not None
+        if not is_kept and self.note.end is not None and self.note.end.end_offset > 0:
+            # Whoever goes on without it may vote twice in one epoch.
+            reason = f"it is missing, and the log was synced up to {self.note.end.end_offset}"
+            raise CorruptionError(f"{self.folder}/{QUORUM_STATE}", 0, reason)
         if election is None:
             # A directory from before there were elections: its epochs were begun here alone.
             election = ElectionState(max(NO_EPOCH, log.epochs.latest))
         start, voters = self._agree_on_start(snapshots, initial_voters)
-        view, history = self._view(start, voters)
-        return Loaded(election, view, history, snapshots)
+        self._view, history = self._read_view(start, voters)
+        if self.note.end is not None:
+            self._view.note_past(self.note.end)
+        if self._view.had is None and is_kept:
+            # A note from before a power cut says less than what is synced by now.
+            self.note.raise_to(SnapshotId(self._view.end_offset, self._view.last_epoch))
+        return Loaded(election, self._view, history, snapshots)
 
     def _agree_on_start(
         self, snapshots: dict[SnapshotId, int], initial_voters: VoterSet
@@ -97,7 +113,7 @@ class ReplicaDisk:
         last = next(batches_from(log.segments, end_offset - 1))[2]
         return last.partition_leader_epoch != latest.epoch
 
-    def _view(self, start: SnapshotId, voters: VoterSet) -> tuple[LogView, VoterHistory]:
+    def _read_view(self, start: SnapshotId, voters: VoterSet) -> tuple[LogView, VoterHistory]:
         """By the headers of all batches: the epochs beside the log may be older than it."""
         log = self.log
         view, history = LogView(start), VoterHistory(voters)
@@ -114,6 +130,34 @@ class ReplicaDisk:
         view.on_synced(view.position)
         assert view.end_offset == log.log_end_offset, "the log is what its batches make it"
         return view, history
+
+    def tell_of_loss(self, loaded: Loaded, me: ReplicaKey, events: EventLog) -> None:
+        """What was cut, and what is missing; where nobody else has it, that is the end."""
+        log, had = self.log, loaded.log.had
+        recovered, end_offset = log.recovered, log.log_end_offset
+        if recovered.cut_bytes or recovered.dropped_segments:
+            events.warning(
+                "quorum_log_cut",
+                path=log.path,
+                cut_bytes=recovered.cut_bytes,
+                dropped_segments=recovered.dropped_segments,
+                log_end_offset=end_offset,
+            )
+        if had is None:
+            return
+        if loaded.voters.latest.keys == (me,):
+            reason = (
+                f"it ends at offset {end_offset} and was synced up to {had.end_offset}; nobody "
+                f"else votes: what is missing is lost. To go on without it, remove {QUORUM_SYNCED}"
+            )
+            raise CorruptionError(log.path, log.active.size, reason)
+        events.error(
+            "quorum_log_lacks",
+            path=log.path,
+            log_end_offset=end_offset,
+            had_end_offset=had.end_offset,
+            had_epoch=had.epoch,
+        )
 
     # -- election state ------------------------------------------------------------------------
 
@@ -144,7 +188,15 @@ class ReplicaDisk:
         self.write()
         self.log.flush(on_done)
 
+    def on_synced(self, position: LogPosition) -> None:
+        """Before anybody hears of it."""
+        view = self._view
+        if position.generation == view.generation:
+            end_offset = position.end_offset
+            self.note.raise_to(SnapshotId(end_offset, view.epoch_before(end_offset)))
+
     def truncate_to(self, end_offset: int) -> None:
+        self.note.lower_to(SnapshotId(end_offset, self._view.epoch_before(end_offset)))
         with suppress(DiskFullError):
             self.write()
         if self._staged:  # there is no room for it: what is cut of it is never written
@@ -251,6 +303,9 @@ class ReplicaDisk:
         except StorageError as error:
             on_done(error, VoterSet(), 0)
             return
+        if self._view.had is None:
+            # A log that goes further and is none of the leader's will be dropped for it.
+            self.note.lower_to(snapshot_id)
         snapshot_files.publish(
             self.storage,
             self.folder,
@@ -258,6 +313,10 @@ class ReplicaDisk:
             file,
             lambda error: on_done(error, voters, size_bytes),
         )
+
+    def close(self) -> None:
+        """The log is somebody else's to close."""
+        self.note.close()
 
     def _drop_fetched(self) -> None:
         file, self._fetched = self._fetched, None

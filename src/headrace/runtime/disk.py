@@ -390,6 +390,10 @@ def _failing(path: str, *, may_miss: bool = True) -> Iterator[None]:
         raise _refused(path, error) from error
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+"""Without a descriptor nothing is written either, nothing is broken, and it may be tried again."""
+
+
 def _refused(path: str, error: OSError) -> StorageError:
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_full = error.errno in _NO_ROOM
     return DiskFullError(path, error) if is_full else StorageError(path, error)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from headrace.base.broker_config import BrokerConfig
-from headrace.base.errors import UsageError
+from headrace.base.errors import CorruptionError, UsageError
 from headrace.base.ids import uuid_bytes, uuid_text
 from headrace.cluster.metadata_log import metadata_log_path
 from headrace.log import checkpoints
@@ -183,3 +183,15 @@ def test_ids_never_look_like_options() -> None:
     texts = [uuid_text(derived_directory_id(CLUSTER, node_id)) for node_id in range(300)]
     assert not any(text.startswith("-") for text in texts)
     assert len(set(texts)) == 300
+
+
+@pytest.mark.parametrize("line", ["dirfctory.id=AAAAAAAAAAAAAAAAAAAAAQ", "directory.id=AAAA"])
+def test_a_damaged_directory_id_is_told_with_its_file(line: str) -> None:
+    storage = SimulatedDisk()
+    storage.make_directory("d")
+    text = f"cluster.id={CLUSTER}\n{line}\nnode.id=101\nversion=1\n"
+    storage.replace_file("d/meta.properties", text.encode())
+    voters = {"controller.quorum.voters": "101@127.0.0.1:9093", "cluster.id": CLUSTER}
+    given = {key.replace(".", "_"): value for key, value in voters.items()}
+    with pytest.raises(CorruptionError, match=r"d/meta\.properties"):
+        prepare(storage, config(log_dirs="d", **given), Random(1))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.base.errors import StorageError
+from headrace.base.errors import DiskFullError, StorageError
 from headrace.runtime import disk as disk_module
 from headrace.runtime.disk import DiskFile, DiskStorage
 
@@ -191,3 +191,16 @@ def test_many_files_are_synced_together(disk: DiskStorage, tmp_path: Path) -> No
     files[7].close()
     with pytest.raises(StorageError, match="/7"):
         disk.sync_together(files, [])
+
+
+def test_without_a_descriptor_it_is_to_be_tried_again(disk: DiskStorage, tmp_path: Path) -> None:
+    """No disk has failed: its directory must not go out of service for good."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    path = str(tmp_path / "file")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(DiskFullError):
+            disk.open(path, create=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    disk.open(path, create=True).close()

@@ -1,12 +1,14 @@
 """Observer: a replica that, as far as its log tells, is no voter. It fetches and never campaigns.
 
-It is a broker, a voter to be, one that was removed, or one whose disk was lost and whose new
-directory id is in no voter set. It still answers a Vote that names its id *and* directory: the
-entry that makes it a voter may not have come yet, and the majority may need it (KIP-853).
+It is a broker, a voter to be, one that was removed, one whose disk was lost and whose new directory
+id is in no voter set, or one whose log lacks what it had (`LogView.had`). It still answers a Vote
+that names its id *and* directory: the entry that makes it a voter may not have come yet, and the
+majority may need it (KIP-853).
 
 From here:
 - observer     a message told of a newer epoch or of who leads
-- follower     an entry or a truncation made it a voter, and it knows the leader
+- follower     an entry or a truncation made it a voter, or it has again what it lacked, and it
+               knows the leader
 - unattached   the same, and it does not
 """
 

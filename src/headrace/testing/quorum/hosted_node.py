@@ -209,6 +209,23 @@ class HostedNode:
             self.disk.kill()
         self.world.on_stopped(self)
 
+    def lose_end(self) -> None:
+        """While it is down: the newest segment that holds something loses some of its end, at the
+        end of a batch, within one, or to zeros."""
+        folder, disk, dice = f"{_DATA}/{TOPIC}-0", self.disk, self.dice
+        names = [name for name in disk.list(folder) if name.endswith(".log")]
+        paths = [f"{folder}/{name}" for name in names if disk.size(f"{folder}/{name}")]
+        if not paths:
+            return
+        content = disk.read_file(paths[-1])
+        ends = [0]
+        for header, _ in read_batches(content):
+            ends.append(ends[-1] + header.size_bytes)
+        kept = dice.choice(ends[-5:-1])
+        kept += dice.choice((0, 0, 1, 30))
+        zeros = bytes(len(content) - kept) if dice.random() < 0.3 else b""
+        disk.overwrite(paths[-1], content[:kept] + zeros)
+
     def pause(self) -> None:
         self.is_paused = True
 

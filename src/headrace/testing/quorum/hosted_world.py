@@ -58,8 +58,10 @@ class HostedWorld:
         observer_count: int | None = None,
         weather: Weather | None = None,
         snapshot_bytes: int | None = None,
+        damages: bool = False,
     ) -> None:
-        """What is not given is the seed's to say."""
+        """What is not given is the seed's to say. With `damages` the ends of logs get lost, too,
+        that were synced: of one replica at a time, and of three voters at least."""
         self.seed = seed
         self.dice = random.Random(seed * 6_151 + 7)
         dice = self.dice
@@ -75,6 +77,8 @@ class HostedWorld:
         self._open: dict[int, set[int]] = {}
         """By node: decisions that wait there."""
         self._are_times_bad = True
+        self._kinds = (*_FAULTS, *["damage"] * 4) if damages else _FAULTS
+        self._damaged: HostedNode | None = None
         bad_weather = Weather(
             loss=dice.choice((0.0, 0.02, 0.1)),
             doubling=dice.choice((0.0, 0.1)),
@@ -259,7 +263,7 @@ class HostedWorld:
         if not self._are_times_bad:
             return
         self.schedule(int(self._fault_pause_ms * (0.2 + self.dice.random() * 2)), self._strike)
-        kind = self.dice.choice(_FAULTS)
+        kind = self.dice.choice(self._kinds)
         node = self.dice.choice(list(self.nodes.values()))
         leading = [other for other in self.nodes.values() if other.is_active]
         if leading and self.dice.random() < 0.4:
@@ -276,8 +280,28 @@ class HostedWorld:
     def _stop(self, node: HostedNode, *, power_cut: bool) -> bool:
         if not node.is_up:
             return False
-        node.stop(power_cut=power_cut)
+        # What says that a log lacks something is not synced: a power cut on top may take it along.
+        node.stop(power_cut=power_cut and node is not self._damaged)
         self.schedule(self.dice.choice((5, 200, 2_000)), self._restart, node)
+        return True
+
+    def _damage(self, node: HostedNode) -> bool:
+        """The process ends, and what it had synced last is not there any more."""
+        if not node.is_up or len(node.replica.voters) < 3 or self._is_anybody_damaged():
+            return False
+        if node.key not in node.replica.voters:
+            return False
+        if not self._stop(node, power_cut=False):
+            return False
+        self._damaged = node
+        node.lose_end()
+        return True
+
+    def _is_anybody_damaged(self) -> bool:
+        damaged = self._damaged
+        if damaged is None or (damaged.is_up and damaged.replica.node.log.had is None):
+            self._damaged = None
+            return False
         return True
 
     def _restart(self, node: HostedNode) -> None:
@@ -398,9 +422,9 @@ class FailedHostedSeed(AssertionError):
         self.rule = violation.rule
 
 
-def run_hosted(seed: int, event_count: int = EVENTS_MIN) -> HostedOutcome:
+def run_hosted(seed: int, event_count: int = EVENTS_MIN, *, damages: bool = False) -> HostedOutcome:
     """One seed, one life."""
-    world = HostedWorld(seed)
+    world = HostedWorld(seed, damages=damages)
     try:
         return world.live(event_count)
     except Violation as violation:

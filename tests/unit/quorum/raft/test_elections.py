@@ -1,9 +1,11 @@
 """Votes, pre-votes and epochs, as one replica answers and asks."""
 
-from tests.unit.quorum.raft.dialogue import TOKEN, Dialogue, identity, key, log_of
+from tests.unit.quorum.raft.dialogue import TOKEN, Dialogue, entry, identity, key, log_of
 
+from headrace.quorum.batches import cut_batches
 from headrace.quorum.election_state import NO_LEADER, ElectionState
 from headrace.quorum.events import RequestFailed, RequestReceived, Resign
+from headrace.quorum.log_view import LogView, SnapshotId
 from headrace.quorum.messages import end_quorum_epoch_request, vote_request
 from headrace.quorum.voters import VoterSet
 from headrace.wire.kafka.errors import ErrorCode
@@ -224,3 +226,48 @@ def test_requests_of_another_cluster_or_shape_are_refused() -> None:
     reply = dialogue.step(RequestReceived(TOKEN, FetchRequest())).replies[0].message
     assert reply.error_code == ErrorCode.INVALID_REQUEST  # type: ignore[attr-defined]
     assert dialogue.node.epoch == 0
+
+
+def lacking(*epochs: int) -> LogView:
+    """A log that had two entries of epoch 2 more."""
+    log = log_of(*epochs)
+    log.note_past(SnapshotId(log.end_offset + 2, 2))
+    return log
+
+
+def test_a_voter_that_lacks_what_it_had_looks_for_no_votes() -> None:
+    dialogue = Dialogue(log=lacking(1, 1), election=ElectionState(2))
+    for _ in range(20):
+        for send in dialogue.until_due().sends:
+            assert isinstance(send.message, FetchRequest)
+    assert dialogue.role == "observer"
+    assert dialogue.node.epoch == 2
+
+
+def test_it_votes_for_those_alone_who_have_what_it_lacks() -> None:
+    dialogue = Dialogue(log=lacking(1, 1), election=ElectionState(2))
+    for shorter in (log_of(1, 1), log_of(1, 1, 2), log_of(1, 1, 1, 1, 1)):
+        assert not dialogue.asked_for_vote(2, 3, shorter, pre_vote=True)[0].vote_granted
+        assert not dialogue.asked_for_vote(2, 3, shorter)[0].vote_granted
+    assert dialogue.asked_for_vote(3, 3, log_of(1, 1, 2, 2))[0].vote_granted
+    assert dialogue.asked_for_vote(3, 4, log_of(1, 3))[0].vote_granted
+
+
+def test_it_is_a_voter_as_any_other_once_it_has_it_again() -> None:
+    dialogue = Dialogue(log=lacking(1, 1), election=ElectionState(2))
+    dialogue.told_of_leader(2, 3)
+    assert dialogue.role == "observer"
+    dialogue.node.append(cut_batches(entry(2, 2), 2, 1, 3))
+    assert not dialogue.node.reconsider_membership()
+    dialogue.node.append(cut_batches(entry(3, 2), 3, 2, 3))
+    assert dialogue.node.reconsider_membership()
+    assert dialogue.role == "follower"
+
+
+def test_a_leader_that_lacks_what_it_had_resigns_and_waits() -> None:
+    election = ElectionState(2, 1, key(1))
+    dialogue = Dialogue(log=lacking(1, 1), election=election)
+    assert dialogue.role == "resigned"
+    while dialogue.role == "resigned":
+        dialogue.until_due()
+    assert dialogue.role == "observer"
