@@ -5,18 +5,21 @@ not know: how it is found. A bug is a patch that is undone at the end (`testing.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.broker.api import k01_fetch
+from headrace.broker.groups.shards import Shards
 from headrace.broker.partition import Partition
 from headrace.broker.replication.in_sync import InSync
 from headrace.broker.replication.replication import Replication
 from headrace.broker.transactions import markers
 from headrace.broker.transactions.metadata import TransactionMetadata
 from headrace.broker.transactions.shards import TransactionShard, TransactionShards
-from headrace.cluster import isr
+from headrace.cluster import isr, partition_change
+from headrace.cluster.registrations import PartitionImage
 from headrace.log.log_writer import LogWriter
 from headrace.log.partition_log import PartitionLog
 from headrace.testing.quorum.bugs import Bug, Patch
@@ -204,8 +207,35 @@ def _prepared_is_not_taken_up() -> list[Patch]:
     return [(TransactionShards, "finish_load", finish_load)]
 
 
+def _move_without_copying() -> list[Patch]:
+    """A replica that is added counts as in sync, and those that leave are gone at once."""
+
+    def complete(before: PartitionImage, target: PartitionImage) -> PartitionImage:
+        if not target.is_moving:
+            return target
+        replicas = tuple(each for each in target.replicas if each not in target.removing_replicas)
+        return replace(
+            target,
+            replicas=replicas,
+            isr=replicas,
+            adding_replicas=(),
+            removing_replicas=(),
+            directories=partition_change.directories_for(before, replicas),
+        )
+
+    return [(partition_change, "_complete_reassignment", complete)]
+
+
+def _coordinator_not_read_again() -> list[Patch]:
+    """Who coordinates a group once more goes on with what it knew when it last did."""
+    return [(Shards, "unload", lambda _self, _partition: None)]
+
+
 _LOST = frozenset({"L1", "L2", "L10", "L11", "L13"})
 _TORN = frozenset({"L1", "L4", "L5", "L6", "L8", "L21"})
+
+EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset({"epoch"}), 5)
+EPOCH_NOT_SYNCED = Bug("forgotten epoch fsync", _epoch_not_synced, frozenset({"epoch"}), 10)
 
 BUGS = [
     Bug("ack before isr", _ack_before_isr, frozenset({"L14"}), 3),
@@ -218,6 +248,10 @@ BUGS = [
     Bug("whoever is heard of joins", _lagging_count_as_caught_up, _LOST, 20),
     Bug("no fencing", _no_fencing, _LOST | {"L14"}, 20),
     Bug("stale broker epoch accepted", _stale_broker_epoch, _LOST | {"L16"}, 10),
+    EPOCH_NOT_BEGUN,
+    EPOCH_NOT_SYNCED,
+    Bug("a move without copying", _move_without_copying, _LOST | {"L12", "L15", "L16"}, 20),
+    Bug("a coordinator does not read again", _coordinator_not_read_again, _TORN | {"L17"}, 60),
     Bug("open transactions are read", _stable_to_high_watermark, _TORN, 15),
     Bug("a marker that was refused counts", _marker_refused_is_written, _TORN | {"live"}, 60),
     Bug("a prepared end is not taken up", _prepared_is_not_taken_up, _TORN | {"live"}, 60),
@@ -225,7 +259,3 @@ BUGS = [
 
 FIRST_SEED = {"isr join below the epoch start": 440}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
-
-EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)
-EPOCH_NOT_SYNCED = Bug("an epoch is not synced", _epoch_not_synced, frozenset(), 0)
-"""Not found by the first sixty seeds; a directed scenario shows each."""
