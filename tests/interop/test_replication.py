@@ -257,6 +257,34 @@ BEFORE, CUT, AFTER = range(10), range(10, 20), range(100, 115)
 end than when it was read: a reader who looks at offsets alone misses five records and learns nothing."""
 
 
+class Members:
+    """Members of groups of Kafka's Java client, each of a group of its own, and all they ever read."""
+
+    def __init__(self, script: ConsumerScript, topic: str) -> None:
+        self._script, self._topic = script, topic
+        self._values: dict[str, list[str]] = {}
+
+    def open(self, name: str, policy: str) -> None:
+        """Its place in the group is there before the policy may forbid to choose one."""
+        for settings in ({}, {"auto_offset_reset": policy}):
+            self._script.open(name, name, self._topic, **settings)
+            self.await_read(name, named(BEFORE))
+            if not settings:
+                self._script.close(name)
+
+    def read(self, name: str) -> list[str]:
+        values = self._values.setdefault(name, [])
+        values += self._script.values(name)
+        return values
+
+    def await_read(self, name: str, wanted: list[str]) -> None:
+        self._script.until(f"{name} reads {wanted}", lambda: self.read(name) == wanted, name)
+
+    def await_error(self, name: str) -> str:
+        self._script.until(f"{name} ends", lambda: bool(self._script.show(name).error), name)
+        return self._script.show(name).error
+
+
 def told_of_truncation(consumer: Consumer) -> list[int]:
     """What it is given, up to the error that says so."""
     offsets: list[int] = []
@@ -308,20 +336,17 @@ def test_consumers_are_told_of_a_log_that_was_cut(unique: Unique, java: JavaTool
         for reader in readers.values():
             reader.assign([TopicPartition(topic, 0, 0)])
         with ConsumerScript(cluster.bootstrap_servers) as script:
-            java_reading = {"none": unique("strict"), "earliest": unique("lenient")}
-            for policy, name in java_reading.items():
-                # Its place in the group is there before the policy forbids to choose one.
-                script.open(name, name, topic)
-                script.until("what is there is read", lambda n=name: len(read(script, n)) == 10)
-                script.close(name)
-                script.open(name, name, topic, auto_offset_reset=policy)
+            members = Members(script, topic)
+            strict, lenient = unique("strict"), unique("lenient")
+            members.open(strict, "none")
+            members.open(lenient, "earliest")
             cluster.stop_node("broker-2")
             await_isr(admin, topic, {first})
             write(producer_of(cluster.bootstrap_servers, acks="all"), topic, CUT, 1)
             for reader in readers.values():
                 assert len(consume(reader, 20, WAIT_S)) == 20
-            for name in java_reading.values():
-                script.until("all is read", lambda n=name: read(script, n)[10:] == named(CUT))
+            for name in (strict, lenient):
+                members.await_read(name, named(BEFORE) + named(CUT))
             cluster.kill("broker-1")
             cluster.start_node("broker-2")
             until(lambda: leader_in(admin, topic) == second, WAIT_S)
@@ -330,12 +355,10 @@ def test_consumers_are_told_of_a_log_that_was_cut(unique: Unique, java: JavaTool
             assert told_of_truncation(readers["error"]) == []
             again = [message.value() for message in consume(readers["earliest"], 25, WAIT_S)]
             assert [str(value, "ascii") for value in again] == named(BEFORE) + named(AFTER)
-            lenient, strict = java_reading["earliest"], java_reading["none"]
-            script.until("it goes on", lambda: len(read(script, lenient)) == 35, lenient)
-            assert read(script, lenient)[20:] == named(AFTER), "from where the logs part"
-            script.until("it is told", lambda: bool(script.show(strict).error), strict)
-            assert script.show(strict).error == "LogTruncationException"
-            assert read(script, strict) == named(BEFORE) + named(CUT)
+            # From where the logs part: what was cut was read, and can't be taken back.
+            members.await_read(lenient, named(BEFORE) + named(CUT) + named(AFTER))
+            assert members.await_error(strict) == "LogTruncationException"
+            assert members.read(strict) == named(BEFORE) + named(CUT)
 
         cluster.start_node("broker-1")
         await_isr(admin, topic, {first, second})
@@ -348,15 +371,6 @@ def test_consumers_are_told_of_a_log_that_was_cut(unique: Unique, java: JavaTool
 def named(numbers: range) -> list[str]:
     return [f"0-{number}" for number in numbers]
 
-
-_READ: dict[str, list[str]] = {}
-
-
-def read(script: ConsumerScript, name: str) -> list[str]:
-    """All that a member has read, also in an earlier life of its name."""
-    values = _READ.setdefault(name, [])
-    values += script.values(name)
-    return values
 
 
 def leader_in(admin: AdminClient, topic: str) -> int:

@@ -55,7 +55,10 @@ SETTINGS = {
     "request.timeout.ms": "2000",
     "min.insync.replicas": "2",
     "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
     "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
 }
 
 

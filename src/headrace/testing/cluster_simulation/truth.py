@@ -236,7 +236,11 @@ class Truth:
         eligible = set(described.eligible_leader_replicas)
         if eligible & set(described.isr):
             raise Violation("L16", f"{topic.name}: in sync and eligible: {described}")
-        minimum = int(image.topic_configs(topic.name)["min.insync.replicas"])
+        minimum = int(
+            image.topic_configs(topic.name).get(
+                "min.insync.replicas", self._world.nodes[1].config["min.insync.replicas"]
+            )
+        )
         if eligible and len(described.isr) >= min(minimum, len(described.replicas)):
             raise Violation("L16", f"{topic.name}: eligible beside enough: {described}")
         for member in described.isr:
