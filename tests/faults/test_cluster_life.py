@@ -1,10 +1,10 @@
 """A cluster's life under load: three brokers become five, everything is moved, two leave for good.
 
-An idempotent librdkafka producer writes with acks=all all the time and a consumer reads along; three
-controllers decide. Once with our own commands, once with Kafka's tools; with those the first move is
-cancelled midway, after the active controller was killed. Nothing acknowledged is lost, nothing is
-there twice, nothing changed its order; at the end the files of all replicas are the same, and no two
-replicas of a partition share a rack, as at every step before.
+An idempotent librdkafka producer writes with acks=all all the time and a consumer reads along.
+Three controllers decide. Once with our own commands, once with Kafka's tools; with those the first
+move is cancelled midway, after the active controller was killed. Nothing acknowledged is lost,
+nothing is there twice, nothing changed its order; at the end the files of all replicas are the
+same, and no two replicas of a partition share a rack, as at every step before.
 """
 
 import json
@@ -35,7 +35,7 @@ FIRST, LATER, LEAVING = (1, 2, 3), (4, 5), (1, 2)
 ACKNOWLEDGED = 500
 BULK, BULK_BYTES = "bulk", 12_000_000
 BULK_AT, BULK_WANTED = [[1, 2, 3], [2, 3, 1]], [[4, 5, 3], [5, 3, 4]]
-"""What takes its time to move at `SLOW`; one answer may go over a rate, a megabyte of a partition."""
+"""What takes its time to move at `SLOW`; one answer, a megabyte, may go over a rate."""
 SLOW, QUICK = 200_000, 20_000_000
 """Bytes in a second, of throttles."""
 COMMAND_TIMEOUT_S = 600

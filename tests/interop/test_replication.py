@@ -253,12 +253,12 @@ def test_kafka_topics_shows_who_is_eligible(
 # -- a log that was cut, as consumers meet it --------------------------------------------------
 
 BEFORE, CUT, AFTER = range(10), range(10, 20), range(100, 115)
-"""Of what was written: on both replicas, on the first alone, by the second. The log is longer at the
-end than when it was read: a reader who looks at offsets alone misses five records and learns nothing."""
+"""Of what was written: on both replicas, on the first alone, by the second. At the end the log is
+longer than when it was read: who looks at offsets alone misses records and learns nothing."""
 
 
 class Members:
-    """Members of groups of Kafka's Java client, each of a group of its own, and all they ever read."""
+    """Members of Kafka's Java client, each of a group of its own, and all they ever read."""
 
     def __init__(self, script: ConsumerScript, topic: str) -> None:
         self._script, self._topic = script, topic
@@ -370,7 +370,6 @@ def test_consumers_are_told_of_a_log_that_was_cut(unique: Unique, java: JavaTool
 
 def named(numbers: range) -> list[str]:
     return [f"0-{number}" for number in numbers]
-
 
 
 def leader_in(admin: AdminClient, topic: str) -> int:

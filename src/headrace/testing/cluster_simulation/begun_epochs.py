@@ -3,9 +3,9 @@
 Owns: what each running leader had written down before it served anybody. Must not know: how an
 epoch gets to the disk.
 
-Story of why (KAFKA-7415): 1. a leader takes office and dies before its first batch; 2. its successor
-writes; 3. back again, the first one has forgotten that its own epoch ever began, and what is told of
-its log by epochs is what another epoch's log had.
+Story of why (KAFKA-7415): 1. a leader takes office and dies before its first batch; 2. its
+successor writes; 3. back again, the first one has forgotten that its own epoch ever began, and tells
+of its log what was true of another epoch.
 """
 
 from typing import TYPE_CHECKING

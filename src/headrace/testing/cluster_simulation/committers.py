@@ -3,8 +3,8 @@
 Owns: what each group was told to remember. Must not know: where offsets are kept.
 
 L17: what was acknowledged is what is read, until the next commit; at the end too. A commit that was
-lost on its way may arrive at any time, also behind a later one: nothing but the order of a connection
-would keep them apart, so such a group gets no other after it.
+lost on its way may arrive at any time, also behind a later one: nothing but the order of a
+connection would keep them apart, so such a group gets no other after it.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ class Committer(Client):
         self.world.schedule(1 + self.world.dice.randrange(2 * self._gap_ms), self._commit)
 
     def _look(self) -> None:
-        """What a coordinator says that is one, before and after: one of the past knows no better."""
+        """What it says that coordinates, before and after: one of the past knows no better."""
         now, node_id = self._now, self._coordinator.node_id
         epoch = self._epoch_of(node_id, now.group)
 

@@ -1,7 +1,7 @@
 """The coordinator of one group or one transactional id, as a client of a simulated cluster asks it.
 
-Owns: finding it, and asking again elsewhere when it has moved, died, or is not ready. Must not know:
-what is asked.
+Owns: finding it, and asking again elsewhere when it has moved, died, or is not ready. Must not
+know: what is asked.
 
 Invariant: an answer is handed on once, and only one that asking again would not change.
 """

@@ -1,10 +1,10 @@
-"""Who moves partitions about while all else goes on: other replicas, moves cancelled, leaders elected.
+"""Who moves partitions while all else goes on, cancels moves, and has leaders elected.
 
 Owns: which partition is to go where, and what came of it. Must not know: faults, what is right.
 
-Partitions of coordinators are moved as often as others, and their coordinators with them. A move may
-replace another that is under way. The one limit: nothing is asked for while a node has lost part of
-its log and the cluster does not know it, and nothing is lost while something is asked for
+Partitions of coordinators are moved as often as others, and their coordinators with them. A move
+may replace another that is under way. The one limit: nothing is asked for while a node has lost
+part of its log and the cluster does not know it, and nothing is lost while something is asked for
 (`is_asking`): a cancelled move takes replicas out, and what they alone kept with them.
 """
 
@@ -131,8 +131,5 @@ def _refusals(response: Any) -> list[int]:
     if not hasattr(response, "responses"):
         return []  # of an election: that there is nothing to do is no failure
     return [
-        row.error_code
-        for topic in response.responses
-        for row in topic.partitions
-        if row.error_code
+        row.error_code for topic in response.responses for row in topic.partitions if row.error_code
     ]

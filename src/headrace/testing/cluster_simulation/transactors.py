@@ -5,7 +5,7 @@ saw. Must not know: what is in the logs; `transaction_rules` judges at the end.
 
 A producer asks again as real ones do, its coordinator where somebody says that it is. It reads what
 a committed reader has seen, as a copier does, and in the newer protocol some of its transactions
-commit an offset of a group; in the older one an offset that comes late would be the next one's. Told
+commit an offset of a group; in the older one, one that comes late would be the next one's. Told
 what can't be mended (fenced, not in that state), or at random, it comes back as another life of the
 same transactional id, which aborts what the last one left open.
 """

@@ -1,6 +1,7 @@
 """What is committed, seen from outside all nodes, and the rules that hold at every event.
 
-Owns: for every partition, those of coordinators too, the batches that were ever committed, and what each node showed last.
+Owns: for every partition, those of coordinators too, the batches that were ever committed, and what
+each node showed last.
 Must not know: how a node works inside, beyond its logs, roles and metadata.
 
 | rule | what holds |
