@@ -4,8 +4,8 @@ Owns: what each running leader had written down before it served anybody. Must n
 epoch gets to the disk.
 
 Story of why (KAFKA-7415): 1. a leader takes office and dies before its first batch; 2. its
-successor writes; 3. back again, the first one has forgotten that its own epoch ever began, and tells
-of its log what was true of another epoch.
+successor writes; 3. back again, the first one has forgotten that its own epoch ever began, and
+tells of its log what was true of another epoch.
 """
 
 from typing import TYPE_CHECKING
