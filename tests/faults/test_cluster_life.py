@@ -132,7 +132,8 @@ def lived(folder: Path, grow: Callable[[Life], None], shrink: Callable[[Life, in
         life.step()
         spread = [each for replicas in life.replicas().values() for each in replicas]
         assert set(spread) == set(RACKS)
-        assert set(life.leaders()) >= set(LATER)
+        # Which of them does, a plan of Kafka's own tool leaves to chance.
+        assert set(life.leaders()) & set(LATER)
         for broker_id in LEAVING:
             shrink(life, broker_id)
             life.step()
@@ -270,7 +271,8 @@ class Tools:
         assert "No partition reassignments found" in self("kafka-reassign-partitions", "--list")
         assert "throttled" not in self.configs("topics", BULK)
         assert all("throttled" not in self.configs("brokers", str(each)) for each in RACKS)
-        assert list(life.replicas(BULK).values()) == BULK_AT
+        # In another order, as in Kafka: those that were kept stand first.
+        assert all(set(each) == set(FIRST) for each in life.replicas(BULK).values())
         life.brokers.await_whole(BULK, REPLICAS)
 
     def configs(self, kind: str, name: str) -> str:
