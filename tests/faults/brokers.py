@@ -1,9 +1,10 @@
-"""Brokers that come and go, each a process with a rack, around one controller.
+"""Brokers that come and go, each a process with a rack, around a quorum of three controllers.
 
 Owns: the processes and where they are. Must not know: what is done to the cluster.
 """
 
 import contextlib
+import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,7 @@ from tests.interop.test_quorum_nodes import free_ports, new_id
 
 from headrace.wire.kafka.records import read_records
 
-CONTROLLER_ID = 100
+CONTROLLERS = (100, 101, 102)
 WAIT_S = 120.0
 SETTINGS = {
     "min.insync.replicas": 2,
@@ -34,21 +35,37 @@ class Brokers:
         self._folder = folder
         self.racks = racks
         self._cluster_id = new_id()
-        ports = free_ports(len(racks) + 1, 20_000)
-        self._controller = f"127.0.0.1:{ports[0]}"
-        self.addresses = {
-            broker_id: f"127.0.0.1:{port}" for broker_id, port in zip(racks, ports[1:], strict=True)
-        }
-        self._stack = contextlib.ExitStack()
+        ports = free_ports(len(CONTROLLERS) + len(racks), 20_000)
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        self._controllers = dict(zip(CONTROLLERS, addresses, strict=False))
+        self.addresses = dict(zip(racks, addresses[len(CONTROLLERS) :], strict=True))
+        self._running_controllers: dict[int, contextlib.ExitStack] = {}
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._running: dict[int, contextlib.ExitStack] = {}
 
     def __enter__(self) -> "Brokers":
-        words = ["--data", str(self._folder / "controller"), "--node-id", str(CONTROLLER_ID)]
-        words += ["--listen", self._controller]
-        words += self._settings({"controller.quorum.voters": f"{CONTROLLER_ID}@{self._controller}"})
-        log = self._folder / "controller.log"
-        self._stack.enter_context(running_node(log, "controller", *words))
+        try:
+            for node_id in CONTROLLERS:
+                self._start_controller(node_id)
+        except BaseException:
+            self._close()
+            raise
         return self
+
+    def _start_controller(self, node_id: int) -> None:
+        words = ["--data", str(self._folder / f"controller-{node_id}"), "--node-id", str(node_id)]
+        words += ["--listen", self._controllers[node_id]]
+        voters = ",".join(f"{each}@{where}" for each, where in self._controllers.items())
+        words += self._settings({"controller.quorum.voters": voters})
+        stack = self._running_controllers[node_id] = contextlib.ExitStack()
+        log = self._folder / f"controller-{node_id}.log"
+        self._processes[node_id] = stack.enter_context(running_node(log, "controller", *words))
+
+    def kill_controller(self, node_id: int) -> None:
+        """kill -9, and a start on the same disk."""
+        self._processes[node_id].kill()
+        self._running_controllers.pop(node_id).close()
+        self._start_controller(node_id)
 
     def __exit__(
         self,
@@ -56,9 +73,13 @@ class Brokers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         for broker_id in list(self._running):
             self.stop(broker_id)
-        self._stack.close()
+        for stack in self._running_controllers.values():
+            stack.close()
 
     def _settings(self, more: dict[str, str]) -> list[str]:
         words: list[str] = []
@@ -82,7 +103,7 @@ class Brokers:
                 {
                     "process.roles": "broker",
                     "broker.rack": self.racks[broker_id],
-                    "controller.quorum.bootstrap.servers": self._controller,
+                    "controller.quorum.bootstrap.servers": ",".join(self._controllers.values()),
                 }
             )
             stack = contextlib.ExitStack()

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.interop.confluent import PATIENCE, admin_of, consume, consumer_of, produce, producer_of
+from tests.interop.consumer_script import ConsumerScript
 from tests.interop.java_tools import JavaTools
 from tests.interop.nodes import until
 
@@ -247,3 +248,133 @@ def test_kafka_topics_shows_who_is_eligible(
     await_isr(admin, topic, BROKERS)
     told = java.run("kafka-topics", *words).check().stdout
     assert not re.search(r"Elr: \d", told), told
+
+
+# -- a log that was cut, as consumers meet it --------------------------------------------------
+
+BEFORE, CUT, AFTER = range(10), range(10, 20), range(100, 115)
+"""Of what was written: on both replicas, on the first alone, by the second. At the end the log is
+longer than when it was read: who looks at offsets alone misses records and learns nothing."""
+
+
+class Members:
+    """Members of Kafka's Java client, each of a group of its own, and all they ever read."""
+
+    def __init__(self, script: ConsumerScript, topic: str) -> None:
+        self._script, self._topic = script, topic
+        self._values: dict[str, list[str]] = {}
+
+    def open(self, name: str, policy: str) -> None:
+        """Its place in the group is there before the policy may forbid to choose one."""
+        for settings in ({}, {"auto_offset_reset": policy}):
+            self._script.open(name, name, self._topic, **settings)
+            self.await_read(name, named(BEFORE))
+            if not settings:
+                self._script.close(name)
+
+    def read(self, name: str) -> list[str]:
+        values = self._values.setdefault(name, [])
+        values += self._script.values(name)
+        return values
+
+    def await_read(self, name: str, wanted: list[str]) -> None:
+        self._script.until(f"{name} reads {wanted}", lambda: self.read(name) == wanted, name)
+
+    def await_error(self, name: str) -> str:
+        self._script.until(f"{name} ends", lambda: bool(self._script.show(name).error), name)
+        return self._script.show(name).error
+
+
+def told_of_truncation(consumer: Consumer) -> list[int]:
+    """What it is given, up to the error that says so."""
+    offsets: list[int] = []
+
+    def is_told() -> bool:
+        message = consumer.poll(0.2)
+        if message is None:
+            return False
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._AUTO_OFFSET_RESET, error
+            assert "log truncation detected at offset 20" in error.str(), error
+            assert "broker end offset is 10" in error.str(), error
+            return True
+        offsets.append(message.offset())
+        return False
+
+    until(is_told, WAIT_S)
+    return offsets
+
+
+@pytest.mark.long
+@pytest.mark.java
+def test_consumers_are_told_of_a_log_that_was_cut(unique: Unique, java: JavaTools) -> None:
+    """1. A follower stops, its leader writes on alone and is read; 2. the leader dies, and the
+    follower leads without what it never had; 3. others are written in its place (KIP-320).
+
+    Who may reset goes back to where the logs part. Who may not is told of a truncation.
+    """
+    del java  # its jars and classes are there
+    topic = unique("cut")
+    settings = {"offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0}
+    with LocalCluster(brokers=3, controllers=1, settings=settings) as cluster:
+        admin = admin_of(cluster.bootstrap_servers)
+        first, second = (int(cluster.node(f"broker-{each}")["id"]) for each in (1, 2))
+        config = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+        new = NewTopic(topic, 1, replica_assignment=[[first, second]], config=config)
+        admin.create_topics([new], request_timeout=WAIT_S)[topic].result(WAIT_S)
+        await_isr(admin, topic, {first, second})
+        write(producer_of(cluster.bootstrap_servers, acks="all"), topic, BEFORE, 1)
+        readers = {
+            policy: consumer_of(
+                cluster.bootstrap_servers,
+                unique(policy),
+                auto_offset_reset=policy,
+                enable_auto_commit=False,
+            )
+            for policy in ("error", "earliest")
+        }
+        for reader in readers.values():
+            reader.assign([TopicPartition(topic, 0, 0)])
+        with ConsumerScript(cluster.bootstrap_servers) as script:
+            members = Members(script, topic)
+            strict, lenient = unique("strict"), unique("lenient")
+            members.open(strict, "none")
+            members.open(lenient, "earliest")
+            cluster.stop_node("broker-2")
+            await_isr(admin, topic, {first})
+            write(producer_of(cluster.bootstrap_servers, acks="all"), topic, CUT, 1)
+            for reader in readers.values():
+                assert len(consume(reader, 20, WAIT_S)) == 20
+            for name in (strict, lenient):
+                members.await_read(name, named(BEFORE) + named(CUT))
+            cluster.kill("broker-1")
+            cluster.start_node("broker-2")
+            until(lambda: leader_in(admin, topic) == second, WAIT_S)
+            write(producer_of(cluster.bootstrap_servers, acks="all"), topic, AFTER, 1)
+
+            assert told_of_truncation(readers["error"]) == []
+            # From where the logs part: what was cut was read, and can't be taken back.
+            going_on = [message.value() for message in consume(readers["earliest"], 15, WAIT_S)]
+            assert [str(value, "ascii") for value in going_on] == named(AFTER)
+            members.await_read(lenient, named(BEFORE) + named(CUT) + named(AFTER))
+            assert members.await_error(strict) == "LogTruncationException"
+            assert members.read(strict) == named(BEFORE) + named(CUT)
+
+        cluster.start_node("broker-1")
+        await_isr(admin, topic, {first, second})
+        found = values_in(cluster, topic, 25, 1)
+        assert [str(value, "ascii") for value in found] == named(BEFORE) + named(AFTER)
+        for reader in readers.values():
+            reader.close()
+
+
+def named(numbers: range) -> list[str]:
+    return [f"0-{number}" for number in numbers]
+
+
+def leader_in(admin: AdminClient, topic: str) -> int:
+    try:
+        return int(admin.list_topics(topic, timeout=ASK_S).topics[topic].partitions[0].leader)
+    except KafkaException:
+        return -1

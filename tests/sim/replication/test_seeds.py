@@ -55,4 +55,8 @@ def test_the_seeds_meet_everything() -> None:
         "cut_one_way",
         "slow_disk",
         "chase_leader",
+        "chase_coordinator",
     }
+    done = {kind for outcome in outcomes for kind in outcome.operations}
+    assert done >= {"move", "move_coordinator", "moved", "cancel", "elect"}
+    assert sum(outcome.offset_count for outcome in outcomes) >= 40

@@ -287,7 +287,8 @@ class Shards(LedShards[Shard]):
         now = self.now()
         shard.open_transactions = open_transactions
         for group_id in {**groups, **consumer_groups, **share_groups, **offsets}:
-            table = offsets.get(group_id) or OffsetTable()
+            # Not `or`: a table whose offsets are all pending has none to count.
+            table = offsets.get(group_id, OffsetTable())
             value = groups.get(group_id)
             consumer_group = consumer_groups.get(group_id)
             share_group = share_groups.get(group_id)

@@ -5,18 +5,22 @@ not know: how it is found. A bug is a patch that is undone at the end (`testing.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headrace.base.errors import StorageError
 from headrace.base.promise import Promise
 from headrace.broker.api import k01_fetch
+from headrace.broker.groups.shards import _Load
+from headrace.broker.internal_log import InternalLog
 from headrace.broker.partition import Partition
 from headrace.broker.replication.in_sync import InSync
 from headrace.broker.replication.replication import Replication
 from headrace.broker.transactions import markers
 from headrace.broker.transactions.metadata import TransactionMetadata
 from headrace.broker.transactions.shards import TransactionShard, TransactionShards
-from headrace.cluster import isr
+from headrace.cluster import isr, partition_change
+from headrace.cluster.registrations import PartitionImage
 from headrace.log.log_writer import LogWriter
 from headrace.log.partition_log import PartitionLog
 from headrace.testing.quorum.bugs import Bug, Patch
@@ -204,13 +208,51 @@ def _prepared_is_not_taken_up() -> list[Patch]:
     return [(TransactionShards, "finish_load", finish_load)]
 
 
+def _move_without_copying() -> list[Patch]:
+    """A replica that is added counts as in sync, and those that leave are gone at once."""
+
+    def complete(before: PartitionImage, target: PartitionImage) -> PartitionImage:
+        if not target.is_moving:
+            return target
+        replicas = tuple(each for each in target.replicas if each not in target.removing_replicas)
+        return replace(
+            target,
+            replicas=replicas,
+            isr=replicas,
+            adding_replicas=(),
+            removing_replicas=(),
+            directories=partition_change.directories_for(before, replicas),
+        )
+
+    return [(partition_change, "_complete_reassignment", complete)]
+
+
+def _offsets_told_too_early() -> list[Patch]:
+    """A coordinator answers when it has written, not when its followers have."""
+    original = InternalLog.append
+
+    def append(self: InternalLog, *args: Any, **options: Any) -> Promise[int]:
+        appended = original(self, *args, **options)
+        return appended if appended.settled else Promise.resolved(0)
+
+    return [(InternalLog, "append", append)]
+
+
+def _pending_offsets_forgotten() -> list[Patch]:
+    """A new coordinator of a group overlooks what a transaction has still to decide."""
+    return [(_Load, "_take_pending", lambda _self, _record: None)]
+
+
 _LOST = frozenset({"L1", "L2", "L10", "L11", "L13"})
 _TORN = frozenset({"L1", "L4", "L5", "L6", "L8", "L21"})
+
+EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset({"epoch"}), 5)
+EPOCH_NOT_SYNCED = Bug("forgotten epoch fsync", _epoch_not_synced, frozenset({"epoch"}), 20)
 
 BUGS = [
     Bug("ack before isr", _ack_before_isr, frozenset({"L14"}), 3),
     Bug("truncate to high watermark", _truncate_to_high_watermark, _LOST, 5),
-    Bug("isr join below the epoch start", _join_below_epoch_start, _LOST, 60),
+    Bug("isr join below the epoch start", _join_below_epoch_start, _LOST, 20),
     Bug("a proposed replica does not count", _proposed_does_not_count, _LOST | {"L12"}, 5),
     Bug("commit below the minimal isr", _commit_below_min_isr, _LOST | {"L14"}, 20),
     Bug("a new leader takes all for committed", _lead_to_the_end, _LOST | {"L14"}, 20),
@@ -218,14 +260,23 @@ BUGS = [
     Bug("whoever is heard of joins", _lagging_count_as_caught_up, _LOST, 20),
     Bug("no fencing", _no_fencing, _LOST | {"L14"}, 20),
     Bug("stale broker epoch accepted", _stale_broker_epoch, _LOST | {"L16"}, 10),
-    Bug("open transactions are read", _stable_to_high_watermark, _TORN, 15),
-    Bug("a marker that was refused counts", _marker_refused_is_written, _TORN | {"live"}, 60),
-    Bug("a prepared end is not taken up", _prepared_is_not_taken_up, _TORN | {"live"}, 60),
+    EPOCH_NOT_BEGUN,
+    EPOCH_NOT_SYNCED,
+    Bug("a move without copying", _move_without_copying, _LOST | {"L12", "L15", "L16"}, 20),
+    Bug("offsets are told too early", _offsets_told_too_early, _TORN | {"L17"}, 30),
+    Bug("pending offsets are forgotten", _pending_offsets_forgotten, _TORN | {"L17"}, 20),
+    Bug("open transactions are read", _stable_to_high_watermark, _TORN | {"L9"}, 15),
+    Bug("a marker that was refused counts", _marker_refused_is_written, _TORN | {"live"}, 20),
+    Bug("a prepared end is not taken up", _prepared_is_not_taken_up, _TORN | {"live"}, 30),
 ]
 
-FIRST_SEED = {"isr join below the epoch start": 440}
+FIRST_SEED = {
+    "isr join below the epoch start": 30,
+    "forgotten epoch fsync": 10,
+    "divergence unseen": 6,
+    "offsets are told too early": 12,
+    "pending offsets are forgotten": 5,
+    "a marker that was refused counts": 30,
+    "a prepared end is not taken up": 12,
+}
 """Where the seeds of a bug begin, if not at 0: the rare ones are looked for where they are met."""
-
-EPOCH_NOT_BEGUN = Bug("an epoch is not begun", _epoch_not_begun, frozenset(), 0)
-EPOCH_NOT_SYNCED = Bug("an epoch is not synced", _epoch_not_synced, frozenset(), 0)
-"""Not found by the first sixty seeds; a directed scenario shows each."""

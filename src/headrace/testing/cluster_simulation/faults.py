@@ -4,7 +4,8 @@ Owns: which fault comes when, and the one limit: a fault that loses part of a lo
 wiped disk) strikes fewer than `min.insync.replicas` nodes before the cluster knows of it, and only
 where another replica that may lead, dead or alive, keeps all of it. What is lost beyond that is
 nobody's promise. With a minimum of 1 no loss is covered: there another must be in sync and alive,
-and until the cluster knows of the loss no other fault comes.
+and until the cluster knows of the loss no other fault comes. Nor is anything lost while partitions
+are asked to move (`operators`).
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from headrace.testing.quorum.network import Weather
 
 if TYPE_CHECKING:
     from headrace.testing.cluster_simulation.node import SimulatedNode
+    from headrace.testing.cluster_simulation.operators import Operator
     from headrace.testing.cluster_simulation.world import World
 
 KINDS = {
@@ -24,6 +26,7 @@ KINDS = {
     "cut_one_way": 3,
     "slow_disk": 2,
     "chase_leader": 4,
+    "chase_coordinator": 2,
 }
 
 
@@ -35,6 +38,7 @@ class Faults:
         self._gap_ms = gap_ms
         self._is_over = False
         self.counts: dict[str, int] = {}
+        self.operator: Operator | None = None
 
     def start(self) -> None:
         self._next()
@@ -83,12 +87,19 @@ class Faults:
         return True
 
     def _chase_leader(self) -> bool:
+        return self._chase(is_internal=None)
+
+    def _chase_coordinator(self) -> bool:
+        """Who leads a partition of groups or transactions."""
+        return self._chase(is_internal=True)
+
+    def _chase(self, *, is_internal: bool | None) -> bool:
         image = self._world.image
         led = [
             described.leader
             for topic in (() if image is None else image.topics_by_id.values())
             for described in topic.partitions
-            if described.leader in self._world.nodes
+            if described.leader in self._world.nodes and is_internal in (None, topic.is_internal)
         ]
         if not led:
             return False
@@ -114,6 +125,8 @@ class Faults:
     def may_lose(self, node: "SimulatedNode") -> bool:
         """Whether every partition has somebody else who may lead and has lost nothing."""
         image = self._world.image
+        if self.operator is not None and self.operator.is_asking:
+            return False
         lossy_count = sum(each.is_lossy for each in self._world.nodes.values())
         if self._is_loss_covered and lossy_count >= self._min_insync - 1:
             return False

@@ -55,6 +55,10 @@ SETTINGS = {
     "request.timeout.ms": "2000",
     "min.insync.replicas": "2",
     "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
 }
 
 
@@ -219,6 +223,7 @@ class SimulatedNode:
 
     def cut_power(self) -> None:
         self.disk.crash(self.world.dice)
+        self.world.truth.begun_epochs.on_power_cut(self)
         self._mark_lossy()
         self._end()
         self.world.truth.on_loss()

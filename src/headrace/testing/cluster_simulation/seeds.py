@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.testing.cluster_simulation.clients import Consumer, Producer
+from headrace.testing.cluster_simulation.committers import Committer, OffsetReader
 from headrace.testing.cluster_simulation.faults import Faults
-from headrace.testing.cluster_simulation.transaction_rules import judge
+from headrace.testing.cluster_simulation.operators import Operator
+from headrace.testing.cluster_simulation.transaction_rules import judge, judge_offset
 from headrace.testing.cluster_simulation.transactors import CommittedReader, Fate, Transactor
 from headrace.testing.cluster_simulation.world import World
 from headrace.testing.quorum.network import Weather
@@ -43,7 +45,10 @@ class Outcome:
     election_count: int
     transaction_count: int
     """Those that were committed or aborted for certain."""
+    offset_count: int
+    """Commits of a group's offset that were acknowledged."""
     faults: dict[str, int] = field(default_factory=dict)
+    operations: dict[str, int] = field(default_factory=dict)
 
 
 class FailedSeed(AssertionError):
@@ -75,7 +80,8 @@ class Life:
             delay_ms_max=dice.choice((2, 10, 40)),
             refusing=dice.choice((0.0, 0.7, 1.0)),
         )
-        broker_count = dice.choice((3, 3, 3, 4))
+        has_operator = dice.random() < 0.5
+        broker_count = dice.choice((3, 4, 4, 5) if has_operator else (3, 3, 3, 4))
         self.world = World(
             seed,
             broker_count=broker_count,
@@ -86,6 +92,13 @@ class Life:
         self.gap_ms = dice.choice((20, 60, 150))
         fault_gap_ms = dice.choice((400, 800, 1_500))
         self.faults = Faults(self.world, fault_gap_ms, min_insync=self.min_insync)
+        self.operator: Operator | None = None
+        if has_operator:
+            self.operator = Operator(self.world, 40, dice.choice((400, 1_000, 2_000)))
+            self.faults.operator = self.operator
+        self.committer: Committer | None = None
+        if dice.random() < 0.4:
+            self.committer = Committer(self.world, 41, "t", self.gap_ms)
         self.acks_one = dice.random() < 0.3
         self.transactor_count = dice.choice((0, 0, 0, 0, 1, 2))
         self.bumps = [dice.random() < 0.6 for _ in range(self.transactor_count)]
@@ -126,7 +139,9 @@ class Life:
                 for transactor in self.transactors
                 for each in transactor.transactions
             ),
+            0 if self.committer is None else self.committer.acknowledged_count,
             self.faults.counts,
+            {} if self.operator is None else self.operator.counts,
         )
 
     def _all_serve(self) -> bool:
@@ -169,15 +184,16 @@ class Life:
             for index, key in enumerate(keys)
         ]
         if self.transactor_count:
-            self.transactors = [
-                Transactor(world, 20 + number, keys, "t", self.gap_ms, bumps=bumps)
-                for number, bumps in enumerate(self.bumps)
-            ]
             self.readers = {
                 key: CommittedReader(world, 30 + index, key) for index, key in enumerate(keys)
             }
+            self.transactors = [
+                Transactor(world, 20 + number, self.readers, "t", self.gap_ms, bumps=bumps)
+                for number, bumps in enumerate(self.bumps)
+            ]
         readers = self.readers.values()
-        for client in (*self.producers, *self.consumers, *self.transactors, *readers):
+        others = [each for each in (self.committer, self.operator) if each is not None]
+        for client in (*self.producers, *self.consumers, *self.transactors, *readers, *others):
             client.start()
 
     # -- the end -------------------------------------------------------------------------------
@@ -186,13 +202,18 @@ class Life:
         world = self.world
         if not world.run_until(self._all_serve, RECOVERY_MS_MAX):
             raise Violation("live", "not all serve again")
-        for client in (*self.producers, *self.transactors):
+        others = [each for each in (self.committer, self.operator) if each is not None]
+        for client in (*self.producers, *self.transactors, *others):
             client.is_stopped = True
 
         def is_at_rest() -> bool:
             if any(producer.waiting_count for producer in self.producers):
                 return False
             if not all(transactor.is_idle for transactor in self.transactors):
+                return False
+            if self.committer is not None and not self.committer.is_idle:
+                return False
+            if self._is_any_moving():
                 return False
             if any(
                 reader.position < world.truth.of(key).end for key, reader in self.readers.items()
@@ -205,6 +226,12 @@ class Life:
 
         if not world.run_until(is_at_rest, RECOVERY_MS_MAX):
             raise Violation("live", f"no rest: {self._told(keys)}")
+
+    def _is_any_moving(self) -> bool:
+        """Also of coordinators."""
+        image = self.world.image
+        assert image is not None
+        return any(part.is_moving for t in image.topics_by_id.values() for part in t.partitions)
 
     def _is_whole(self, key: Key) -> bool:
         image = self.world.image
@@ -244,7 +271,8 @@ class Life:
         return f"{told} waiting {waiting} read to {positions}"
 
     def _read_all(self, keys: list[Key]) -> None:
-        """L1, L3, L7 and L13: every replica, from its first byte to its last."""
+        """L1, L3, L7 and L13: every replica, from its first byte to its last. And the offsets of
+        groups: L8, L17."""
         image = self.world.image
         assert image is not None
         whole: dict[Key, Batches] = {}
@@ -258,7 +286,23 @@ class Life:
             whole[key] = contents[0]
         if self.transactors:
             made = [each for one in self.transactors for each in one.transactions]
-            judge(whole, made, self.readers)
+            known = judge(whole, made, self.readers)
+            offsets = self._read_offsets([each.group for each in self.transactors])
+            for transactor in self.transactors:
+                judge_offset(transactor.transactions, known, offsets[transactor.group])
+        if self.committer is not None:
+            told = {each.group: each for each in self.committer.groups}
+            for group, found in self._read_offsets(list(told)).items():
+                if found not in told[group].allowed:
+                    raise Violation("L17", f"{told[group]} is {found} in the end")
+
+    def _read_offsets(self, groups: list[str]) -> dict[str, int]:
+        reader = OffsetReader(self.world, 42, "t")
+        done: list[bool] = []
+        reader.read(groups, lambda: done.append(True))
+        if not self.world.run_until(lambda: bool(done), RECOVERY_MS_MAX):
+            raise Violation("live", f"offsets of {groups} are not told: {reader.found}")
+        return reader.found
 
     @staticmethod
     def _content(partition: Any) -> Batches:

@@ -1,11 +1,13 @@
 """Transactional producers and committed readers of a simulated cluster, in either protocol.
 
-Owns: what each transaction was asked to become and what it was told, and what readers saw. Must not
-know: what is in the logs; `transaction_rules` judges at the end.
+Owns: what each transaction read, wrote and was asked to become, what it was told, and what readers
+saw. Must not know: what is in the logs; `transaction_rules` judges at the end.
 
-A producer asks again as real ones do, its coordinator where somebody says that it is. Told what
-can't be mended (fenced, not in that state), or at random, it comes back as another life of the same
-transactional id, which aborts what the last one left open.
+A producer asks again as real ones do, its coordinator where somebody says that it is. It reads what
+a committed reader has seen, as a copier does, and in the newer protocol some of its transactions
+commit an offset of a group; in the older one, one that comes late would be the next one's. Told
+what can't be mended (fenced, not in that state), or at random, it comes back as another life of the
+same transactional id, which aborts what the last one left open.
 """
 
 from dataclasses import dataclass, field
@@ -19,6 +21,13 @@ from headrace.testing.cluster_simulation.clients import (
     Key,
     PartitionReader,
 )
+from headrace.testing.cluster_simulation.coordinators import (
+    FATAL,
+    KEY_TYPE_GROUP,
+    KEY_TYPE_TRANSACTION,
+    Coordinator,
+    error_of,
+)
 from headrace.testing.quorum.violation import Violation
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.add_partitions_to_txn import (
@@ -26,12 +35,16 @@ from headrace.wire.kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from headrace.wire.kafka.messages.end_txn import EndTxnRequest
-from headrace.wire.kafka.messages.find_coordinator import FindCoordinatorRequest
 from headrace.wire.kafka.messages.init_producer_id import InitProducerIdRequest
 from headrace.wire.kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
+)
+from headrace.wire.kafka.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from headrace.wire.kafka.records import build_batch, read_batches, read_records
 
@@ -44,18 +57,9 @@ TIMEOUT_MS = 6_000
 """Of a transaction: some bad times are longer."""
 DEATH_CHANCE = 0.04
 COMMIT_CHANCE = 0.7
-_KEY_TYPE_TRANSACTION = 1
+OFFSET_CHANCE = 0.5
 _PRODUCE_OLD, _ADD_OLD, _END_OLD = 11, 3, 4
-_FATAL = {
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-    ErrorCode.PRODUCER_FENCED,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    ErrorCode.UNKNOWN_PRODUCER_ID,
-    ErrorCode.TRANSACTION_ABORTABLE,
-}
-"""What a producer can't mend by asking again."""
+_OFFSETS = 5
 
 
 class Fate(Enum):
@@ -72,20 +76,37 @@ class Transaction:
     name: bytes
     values: dict[Key, list[bytes]] = field(default_factory=dict)
     fate: Fate = Fate.OPEN
+    read: list[bytes] = field(default_factory=list)
+    """What committed readers saw while it was open."""
+    offset: int = -1
+    """Committed with it, if it was taken; each is greater than those before."""
 
 
 class Transactor(Client):
     def __init__(
-        self, world: "World", number: int, keys: list[Key], topic: str, gap_ms: int, *, bumps: bool
+        self,
+        world: "World",
+        number: int,
+        inputs: "dict[Key, CommittedReader]",
+        topic: str,
+        gap_ms: int,
+        *,
+        bumps: bool,
     ) -> None:
-        """`bumps`: the newer protocol, whose epoch changes with every transaction."""
+        """It reads what the `inputs` saw, and writes to the same partitions. `bumps`: the newer
+        protocol, whose epoch changes with every transaction."""
         super().__init__(world, number)
-        self._keys = keys
+        self._keys = list(inputs)
+        self._inputs = inputs
+        self._positions = dict.fromkeys(inputs, 0)
         self._topic = topic
         self._gap_ms = gap_ms
         self._bumps = bumps
         self._transactional_id = f"id-{number}"
-        self._coordinator = -1
+        self.group = f"copier-{number}"
+        self._coordinator = Coordinator(self, self._transactional_id, KEY_TYPE_TRANSACTION)
+        self._group_coordinator = Coordinator(self, self.group, KEY_TYPE_GROUP)
+        self._is_offset_due = False
         self._producer_id = self._epoch = -1
         self._sequences: dict[Key, int] = {}
         self._added: set[Key] = set()
@@ -97,50 +118,9 @@ class Transactor(Client):
         self.is_idle = False
         self._initialize()
 
-    # -- the coordinator -----------------------------------------------------------------------
-
     def _later(self, action: "Callable[..., None]", *arguments: Any) -> None:
         delay_ms = RETRY_MS // 2 + self.world.dice.randrange(RETRY_MS)
         self.world.schedule(delay_ms, action, *arguments)
-
-    def _ask_coordinator(
-        self, request: Any, on_response: "Callable[[Any], None]", version: int | None = None
-    ) -> None:
-        """The answer that can't be mended by asking again."""
-
-        def again() -> None:
-            self._ask_coordinator(request, on_response, version)
-
-        def on_answer(response: Any) -> None:
-            error = ErrorCode.NONE if response is None else _error_of(response)
-            if response is None or (error and error not in _FATAL):
-                self._coordinator = -1
-                self._later(again)
-            else:
-                on_response(response)
-
-        if self._coordinator < 0:
-            self._find(again)
-        else:
-            self.ask(self._coordinator, request, on_answer, version)
-
-    def _find(self, then: "Callable[[], None]") -> None:
-        serving = [node.node_id for node in self.world.running if node.is_serving]
-
-        def on_response(response: Any) -> None:
-            if response is not None and not response.coordinators[0].error_code:
-                self._coordinator = response.coordinators[0].node_id
-                then()
-            else:
-                self._later(self._find, then)
-
-        if not serving:
-            self._later(self._find, then)
-            return
-        request = FindCoordinatorRequest(
-            coordinator_keys=[self._transactional_id], key_type=_KEY_TYPE_TRANSACTION
-        )
-        self.ask(self.world.dice.choice(serving), request, on_response)
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -157,7 +137,7 @@ class Transactor(Client):
         request = InitProducerIdRequest(
             transactional_id=self._transactional_id, transaction_timeout_ms=TIMEOUT_MS
         )
-        self._ask_coordinator(request, on_response)
+        self._coordinator.ask(request, on_response)
 
     def _take(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self._producer_id, self._epoch):
@@ -176,6 +156,7 @@ class Transactor(Client):
             transaction.values[key] = [b"%s/%d:%d" % (name, key[1], n) for n in range(count)]
         self.transactions.append(transaction)
         self._added = set()
+        self._is_offset_due = self._bumps and dice.random() < OFFSET_CHANCE
         self._write_next(transaction)
 
     def _write_next(self, transaction: Transaction) -> None:
@@ -183,8 +164,11 @@ class Transactor(Client):
         if dice.random() < DEATH_CHANCE:
             self._later(self._initialize)
             return
+        self._read(transaction)
         left = [key for key in transaction.values if key not in self._added]
-        if not left:
+        if not left and self._is_offset_due:
+            self._commit_offset(transaction)
+        elif not left:
             self._end(transaction, is_commit=dice.random() < COMMIT_CHANCE)
         elif self._bumps:
             self._send(transaction, left[0], self._batch(transaction, left[0]))
@@ -197,7 +181,7 @@ class Transactor(Client):
         """The older protocol names a partition before it is written."""
 
         def on_response(response: Any) -> None:
-            if _error_of(response):
+            if error_of(response):
                 self._later(self._initialize)
             else:
                 self._send(transaction, key, self._batch(transaction, key))
@@ -208,7 +192,7 @@ class Transactor(Client):
             v3_and_below_producer_epoch=self._epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=self._topic, partitions=[key[1]])],
         )
-        self._ask_coordinator(request, on_response, _ADD_OLD)
+        self._coordinator.ask(request, on_response, _ADD_OLD)
 
     def _batch(self, transaction: Transaction, key: Key) -> bytes:
         now_ms = self.world.clock.now_ms()
@@ -239,7 +223,7 @@ class Transactor(Client):
         def on_response(response: Any) -> None:
             row = None if response is None else response.responses[0].partition_responses[0]
             error = ErrorCode.NONE if row is None else ErrorCode.of(row.error_code)
-            if error in _FATAL:
+            if error in FATAL:
                 self._later(self._initialize)
             elif row is None or (error and error is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._later(self._send, transaction, key, batch)
@@ -250,6 +234,39 @@ class Transactor(Client):
                 self.world.schedule(gap_ms, self._write_next, transaction)
 
         self.ask(leader, request, on_response, None if self._bumps else _PRODUCE_OLD)
+
+    def _read(self, transaction: Transaction) -> None:
+        """As a copier polls between its writes."""
+        for key, reader in self._inputs.items():
+            new = reader.seen[self._positions[key] :]
+            self._positions[key] += len(new)
+            transaction.read += new
+            own = [value for value in new if value in transaction.values.get(key, ())]
+            if own:
+                raise Violation("L5", f"{transaction.name!r} reads its own {own}")
+
+    def _commit_offset(self, transaction: Transaction) -> None:
+        """The group joins the transaction by it."""
+        transaction.offset = len(self.transactions)
+
+        def on_response(response: Any) -> None:
+            if error_of(response):
+                self._later(self._initialize)
+                return
+            self._is_offset_due = False
+            self._write_next(transaction)
+
+        row = TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=transaction.offset
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._transactional_id,
+            group_id=self.group,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=self._topic, partitions=[row])],
+        )
+        self._group_coordinator.ask(request, on_response, _OFFSETS)
 
     # -- its end -------------------------------------------------------------------------------
 
@@ -272,14 +289,7 @@ class Transactor(Client):
             producer_epoch=self._epoch,
             committed=is_commit,
         )
-        self._ask_coordinator(request, on_response, None if self._bumps else _END_OLD)
-
-
-def _error_of(response: Any) -> ErrorCode:
-    if hasattr(response, "results_by_topic_v3_and_below"):
-        (topic,) = response.results_by_topic_v3_and_below
-        return ErrorCode.of(topic.results_by_partition[0].partition_error_code)
-    return ErrorCode.of(response.error_code)
+        self._coordinator.ask(request, on_response, None if self._bumps else _END_OLD)
 
 
 class CommittedReader(PartitionReader):

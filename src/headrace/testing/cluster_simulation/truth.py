@@ -1,6 +1,7 @@
 """What is committed, seen from outside all nodes, and the rules that hold at every event.
 
-Owns: for every partition the batches that were ever committed, and what each node showed last.
+Owns: for every partition, those of coordinators too, the batches that were ever committed, and what
+each node showed last.
 Must not know: how a node works inside, beyond its logs, roles and metadata.
 
 | rule | what holds |
@@ -13,13 +14,14 @@ Must not know: how a node works inside, beyond its logs, roles and metadata.
 | L15  | what is committed is whole on the disk of somebody who may lead, also if nobody leads |
 | L16  | eligible is who is not in sync, where too few are, and nobody who lost records; no fenced
 |      | broker is in sync beside another |
-| epoch | a leader epoch has one leader |
+| epoch | a leader epoch has one leader, who knows and keeps where it began (`begun_epochs`) |
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.cluster.image import ClusterImage
+from headrace.testing.cluster_simulation.begun_epochs import BegunEpochs
 from headrace.testing.quorum.violation import Violation
 from headrace.wire.kafka.messages.produce import ProduceRequest
 from headrace.wire.kafka.record_batch import BatchHeader
@@ -54,6 +56,7 @@ class Truth:
         self._ends: dict[tuple[int, Key], int] = {}
         """Where the log of each node was last seen to end."""
         self.election_count = 0
+        self.begun_epochs = BegunEpochs()
 
     def of(self, key: Key) -> Committed:
         found = self.committed.get(key)
@@ -66,6 +69,7 @@ class Truth:
     def on_down(self, node_id: int) -> None:
         for where in [where for where in self._shown if where[0] == node_id]:
             del self._shown[where]
+        self.begun_epochs.on_down(node_id)
 
     def on_loss(self) -> None:
         """A disk lost something: L15, dead or alive, for all that is committed."""
@@ -85,7 +89,7 @@ class Truth:
         broker = node.assembled.broker
         assert broker is not None
         for partition in broker.partitions.all():
-            if not partition.is_internal and not partition.error:
+            if not partition.error:
                 self._look(node, partition)
 
     def _look(self, node: "SimulatedNode", partition: "Partition") -> None:
@@ -122,6 +126,7 @@ class Truth:
         leader = self._leaders.setdefault((*key, epoch), node.node_id)
         if leader != node.node_id:
             raise Violation("epoch", f"{_at(node, partition)} leads {epoch}, as does {leader}")
+        self.begun_epochs.on_leading(node, partition, key)
         self.election_count += 1
         if node.is_lossy or self._is_old(key, epoch):
             return  # it has been told of a past, and serves nobody before it is registered
@@ -218,8 +223,6 @@ class Truth:
 
     def on_image(self, image: ClusterImage) -> None:
         for topic in image.topics_by_id.values():
-            if topic.name.startswith("__"):
-                continue
             for described in topic.partitions:
                 self._check_described(image, topic, described)
         for node in self._world.nodes.values():
@@ -234,7 +237,11 @@ class Truth:
         eligible = set(described.eligible_leader_replicas)
         if eligible & set(described.isr):
             raise Violation("L16", f"{topic.name}: in sync and eligible: {described}")
-        minimum = int(image.topic_configs(topic.name)["min.insync.replicas"])
+        minimum = int(
+            image.topic_configs(topic.name).get(
+                "min.insync.replicas", self._world.nodes[1].config["min.insync.replicas"]
+            )
+        )
         if eligible and len(described.isr) >= min(minimum, len(described.replicas)):
             raise Violation("L16", f"{topic.name}: eligible beside enough: {described}")
         for member in described.isr:

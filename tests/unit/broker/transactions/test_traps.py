@@ -243,6 +243,27 @@ def test_21_a_transaction_is_not_lost_when_its_coordinator_is(bumps: bool) -> No
     assert committed_values(same, "t") == ["before", "after"]
 
 
+@BOTH
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_21_a_groups_first_offset_is_not_lost_when_its_coordinator_is(
+    bumps: bool, is_commit: bool
+) -> None:
+    """All that the group has is pending when the next coordinator reads its log."""
+    broker = transactional_broker("t")
+    one = Transactor(broker, bumps=bumps)
+    one.init()
+    if not bumps:
+        assert one.add_offsets("g") == 0
+    assert one.commit_offset("g", "t", 0, 5) == 0
+    broker.kill()
+    broker.start()
+    same = Transactor(broker, bumps=bumps)
+    same.take(one.producer_id, one.producer_epoch)
+    assert committed_offset(same, "g", "t", 0) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert same.end(commit=is_commit) == 0
+    assert committed_offset(same, "g", "t", 0) == (0, 5 if is_commit else -1)
+
+
 def test_22_a_batch_behind_one_that_must_come_again_waits_for_it() -> None:
     """KAFKA-14920: sequence 0 is told to come again; 1 must not be written before it."""
     broker = transactional_broker("t")
