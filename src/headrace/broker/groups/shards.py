@@ -54,7 +54,7 @@ class HostedGroup:
 
     __slots__ = ("group", "last_write", "offsets", "shard", "timer", "timer_deadline_ms")
 
-    def __init__(self, shard: "Shard", group: AnyGroup, offsets: OffsetTable) -> None:
+    def __init__(self, shard: "Shard", group: AnyGroup, offsets: OffsetTable) -> None:| None:
         self.shard = shard
         self.group = group
         self.offsets = offsets
@@ -151,6 +151,10 @@ class Shards(LedShards[Shard]):
     def hosted(self) -> Iterator[HostedGroup]:
         for shard in self.loaded_shards():
             yield from list(shard.groups.values())
+
+    def loading(self) -> list[Shard]:
+        """Shards that are being read."""
+        return [shard for shard in self._shards.values() if shard.is_loading]
 
     def at(self, partition: int) -> Shard | None:
         """The loaded shard of a partition; None if it is not here or not yet."""

@@ -251,6 +251,23 @@ def test_offsets_go_with_their_topic() -> None:
     assert stage.committed("t", 3, "other") is None
 
 
+def test_offsets_go_with_a_topic_whose_deletion_was_not_heard() -> None:
+    """Its coordinator was down, or another broker was about to be it."""
+    stage = Stage(image=image_of(topic_image("t"), topic_image("u")))
+    known = {name: topic.topic_id for name, topic in stage.image.topics_by_name.items()}
+    stage.coordinator.start()
+    stage.commit({("t", 0): 1}, topic_id=known["t"])
+    stage.commit({("u", 0): 2}, topic_id=known["u"])
+    stage.commit({("v", 0): 3})  # by a client of old, that knew no ids
+    del stage.image.topics_by_name["t"], stage.image.topics_by_id[known["t"]]
+    stage.pass_ms(600_000)
+    assert stage.committed("t", 0) == 1, "the image may be on its way"
+    stage.pass_ms(600_000)
+    assert [stage.committed(name, 0) for name in "tuv"] == [None, 2, 3]
+    stage.restart()
+    assert [stage.committed(name, 0) for name in "tuv"] == [None, 2, 3]
+
+
 # Expiring
 
 
