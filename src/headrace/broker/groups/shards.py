@@ -54,7 +54,7 @@ class HostedGroup:
 
     __slots__ = ("group", "last_write", "offsets", "shard", "timer", "timer_deadline_ms")
 
-    def __init__(self, shard: "Shard", group: AnyGroup, offsets: OffsetTable) -> None:| None:
+    def __init__(self, shard: "Shard", group: AnyGroup, offsets: OffsetTable) -> None:
         self.shard = shard
         self.group = group
         self.offsets = offsets
