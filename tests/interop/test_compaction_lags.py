@@ -98,7 +98,7 @@ def test_a_log_is_cleaned_and_cut_off(broker: LocalBroker) -> None:
     config = {**COMPACT, "cleanup.policy": "compact,delete", "retention.ms": str(HOUR_S * 1000)}
     create_topic(servers, topic, config=config)
     ancient = [(b"ancient-%d" % number, b"0") for number in range(5)]
-    write(broker, topic, (-2 * HOUR_S, ancient), (-30 * MINUTE_S, FIRST + LAST))
+    write(broker, topic, (-2 * HOUR_S, ancient), (0, FIRST + LAST))
     reader = consumer_of(servers, "watermarks")
 
     def low() -> int:
@@ -108,6 +108,6 @@ def test_a_log_is_cleaned_and_cut_off(broker: LocalBroker) -> None:
     until(lambda: low() == len(ancient))
     reader.close()
     assert records_of(broker, topic) == [*FIRST, *LAST], "old keys are gone, though the only ones"
-    write(broker, topic, (0, [NOW]))
+    write(broker, topic, (10 * MINUTE_S, [NOW]))
     until_clean(broker, topic)
     assert records_of(broker, topic) == [*LAST, NOW]

@@ -7,8 +7,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from tests.interop.confluent import TIMEOUT_S, consume, consumer_of, create_topic, producer_of
 from tests.interop.conftest import Target
+from tests.interop.holding_proxy import END_TXN, HoldingProxy
 
 from headrace.testing.cluster import LocalBroker
+from headrace.wire.kafka.errors import ErrorCode
 
 Unique = Callable[[str], str]
 
@@ -202,4 +204,55 @@ def test_a_transaction_left_open_is_aborted_and_its_producer_fenced(unique: Uniq
         successor.commit_transaction(TIMEOUT_S)
         committed = reader(broker, topic, "read_committed")
         assert values(consume(committed, 2)) == ["plain", "next"]
+        committed.close()
+
+
+def last_stable(target: Target, topic: str) -> int:
+    """Where the log ends to a reader of what is committed."""
+    looking = reader(target, topic, "read_committed")
+    _, high = looking.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)
+    looking.close()
+    return int(high)
+
+
+@pytest.mark.parametrize("meanwhile", ["committed", "timed out"])
+def test_an_end_that_comes_late_does_not_end_the_next_transaction(
+    unique: Unique, meanwhile: str
+) -> None:
+    """EndTxn is held up on its way. Meanwhile its transaction is committed by the client's second
+    try, or aborted by the coordinator, and the id's next producer is in the midst of its own."""
+    topic, transactional_id = unique("late"), unique("tx")
+    cleanup = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+    with HoldingProxy() as proxy, LocalBroker(settings={**proxy.settings, **cleanup}) as broker:
+        proxy.target = broker.address
+        create_topic(broker.bootstrap_servers, topic)
+        is_committed = meanwhile == "committed"
+        timeout_ms = 60_000 if is_committed else 1_000
+        first = begun(broker, transactional_id, transaction_timeout_ms=timeout_ms)
+        first.begin_transaction()
+        write(first, topic, "first")
+        assert first.flush(TIMEOUT_S) == 0
+        proxy.hold(END_TXN, cut=is_committed)
+        if is_committed:
+            first.commit_transaction(TIMEOUT_S)
+        else:
+            with pytest.raises(KafkaException) as waited:
+                first.commit_transaction(0.2)
+            assert waited.value.args[0].retriable()
+            deadline = time.monotonic() + TIMEOUT_S
+            while last_stable(broker, topic) < 2:  # the record and the coordinator's marker
+                assert time.monotonic() < deadline, "the transaction was not given up"
+        second = begun(broker, transactional_id)
+        second.begin_transaction()
+        write(second, topic, "second")
+        assert second.flush(TIMEOUT_S) == 0
+        assert proxy.release().error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert last_stable(broker, topic) == 2, "the next transaction is still open"
+        second.abort_transaction(TIMEOUT_S)
+        second.begin_transaction()
+        write(second, topic, "third")
+        second.commit_transaction(TIMEOUT_S)
+        kept = ["first", "third"] if is_committed else ["third"]
+        committed = reader(broker, topic, "read_committed")
+        assert values(consume(committed, len(kept))) == kept
         committed.close()

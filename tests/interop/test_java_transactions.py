@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from tests.interop.confluent import TIMEOUT_S, consumer_of, create_topic, producer_of
+from tests.interop.confluent import TIMEOUT_S, consume, consumer_of, create_topic, producer_of
 from tests.interop.conftest import Target, start_target
+from tests.interop.holding_proxy import END_TXN, PRODUCE, HoldingProxy
 from tests.interop.java_tools import JavaTools, ToolResult
 from tests.wire.raw import Connection
 
+from headrace.testing.cluster import LocalBroker
+from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.records import build_batch
 
 pytestmark = pytest.mark.java
@@ -232,3 +235,36 @@ def dump(java: JavaTools, path: Path, *more: str) -> str:
     return (
         java.run("kafka-dump-log", "--print-data-log", *more, "--files", str(path)).check().stdout
     )
+
+
+def test_an_end_that_comes_late_does_not_end_the_next_transaction(
+    java: JavaTools, unique: Unique
+) -> None:
+    """The client's second try of EndTxn commits; the first one arrives in the midst of the next
+    transaction of the same producer, which has another epoch by then."""
+    topic = unique("late")
+    with HoldingProxy() as proxy, LocalBroker(settings=proxy.settings) as broker:
+        proxy.target = broker.address
+        create_topic(broker.bootstrap_servers, topic)
+        proxy.hold(END_TXN, until=PRODUCE)
+        words = [
+            *("init", "begin", f"send:{topic}:0:first", "commit"),
+            *("begin", f"send:{topic}:0:second", "abort"),
+            *("begin", f"send:{topic}:0:third", "commit"),
+        ]
+        told = java.run("TransactionScript", broker.bootstrap_servers, unique("tx"), "60000", *words)
+        told.check()
+        assert told.stdout.splitlines() == [
+            f"{word} {result}"
+            for word, result in zip(
+                words, ["ok", "ok", "0", "ok", "ok", "2", "ok", "ok", "4", "ok"], strict=True
+            )
+        ]
+        assert proxy.answer.error_code == ErrorCode.PRODUCER_FENCED
+        found = consumer_of(
+            broker.bootstrap_servers, unique("reader"), isolation_level="read_committed"
+        )
+        found.assign([TopicPartition(topic, 0, 0)])
+        seen = consume(found, 2)
+        found.close()
+    assert [message.value() for message in seen] == [b"first", b"third"]
