@@ -1,6 +1,7 @@
 """Committed offsets: who may commit, what is read, what is forgotten and when."""
 
 import pytest
+from tests.unit.broker.groups.consumer.clients import Consumer, settle
 from tests.unit.broker.groups.stage import (
     DAY_MS,
     SESSION_MS,
@@ -303,6 +304,26 @@ def test_topics_that_a_stable_group_reads_no_longer_expire_by_commit() -> None:
     assert _expire(stage) == 1
     assert stage.committed("t", 0) == 1
     assert stage.committed("u", 0) is None
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_members_read_does_not_expire_right_after_a_load(protocol: str) -> None:
+    """KAFKA-8069: the members are known as soon as their offsets are."""
+    stage = Stage()
+    if protocol == "classic":
+        ann = stage.actor("ann", topics=("t",))
+        form(stage, ann)
+        ann.commit({("t", 0): 1})
+    else:
+        consumer = Consumer(stage, "ann")
+        settle(stage, consumer)
+        assert consumer.partitions
+        stage.commit({("t", 0): 1}, committer=Committer("ann", None, consumer.epoch))
+    assert stage.committed("t", 0) == 1
+    stage.clock.jump_wall(30 * DAY_MS)
+    stage.restart()
+    assert _expire(stage) == 0
+    assert stage.committed("t", 0) == 1
 
 
 def test_nothing_expires_while_a_group_rebalances() -> None:
