@@ -1,5 +1,6 @@
 """librdkafka consumer groups: eager, cooperative-sticky, static members, commits, restarts."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -340,3 +341,50 @@ def test_admin_sees_members_and_offsets(target: Target, unique: Unique) -> None:
     admin.delete_consumer_groups([group])[group].result(TIMEOUT_S)
     listed = admin.list_consumer_groups().result(TIMEOUT_S)
     assert group not in {each.group_id for each in listed.valid}
+
+
+@pytest.mark.long
+def test_offsets_expire_where_nobody_reads_and_stay_where_somebody_does(
+    target_name: str, unique: Unique
+) -> None:
+    """Of groups that are empty, or never had a member; not of those with members."""
+    settings = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "500"}
+    topic, left, lone = unique("kept"), unique("left"), unique("lone")
+    with start_target(target_name, **settings) as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, topic)
+        members = {
+            unique(f"stays-{protocol}"): consumer_of(
+                servers, unique(f"stays-{protocol}"), group_protocol=protocol
+            )
+            for protocol in ("classic", "consumer")
+        }
+        leaving, alone = consumer_of(servers, left), consumer_of(servers, lone)
+        began_s = time.monotonic()
+        for member in (*members.values(), leaving):
+            member.subscribe([topic])
+            poll_until([member], lambda member=member: owned(member) == {0})
+        for member in (*members.values(), leaving, alone):
+            member.commit(offsets=[Part(topic, 0, 2)], asynchronous=False)
+        leaving.close()
+        alone.close()
+        readers = {group: consumer_of(servers, group) for group in (*members, left, lone)}
+
+        def committed(group: str) -> int:
+            (found,) = readers[group].committed([Part(topic, 0)], TIMEOUT_S)
+            return int(found.offset)
+
+        assert {committed(group) for group in readers} == {2}
+        poll_until(
+            [*members.values()],
+            lambda: committed(left) < 0 and committed(lone) < 0,
+            timeout_s=180,
+        )
+        assert time.monotonic() - began_s > 59, "not before their time"
+        assert {committed(group) for group in members} == {2}
+        listed = admin_of(servers).list_consumer_groups().result(TIMEOUT_S)
+        names = {each.group_id for each in listed.valid}
+        assert names.isdisjoint({left, lone})
+        assert names >= set(members)
+        for consumer in (*members.values(), *readers.values()):
+            consumer.close()
