@@ -10,7 +10,7 @@ member or a commit that comes now is told to try again, so nothing can slip behi
 tombstones; 3. the log keeps them: the group is gone, or refuses: the group is Empty again.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from headrace.base.promise import Promise

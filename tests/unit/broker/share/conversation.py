@@ -32,6 +32,8 @@ class Member(Client):
         self.name = name
         self.topics = topics
         self.epoch = 0
+        self.is_in_doubt = False
+        """Its last heartbeat was not answered: the next one tells everything."""
         self.assigned: set[Where] = set()
         self.session_epoch = 0
         self.in_session: set[Where] = set()
@@ -71,8 +73,9 @@ class Member(Client):
             group_id=GROUP,
             member_id=self.name,
             member_epoch=asked,
-            subscribed_topic_names=self.topics if asked == 0 else None,
+            subscribed_topic_names=self.topics if asked == 0 or self.is_in_doubt else None,
         )
+        self.is_in_doubt = is_lost
         self._send(request, HEARTBEAT_VERSION, _nothing if is_lost else self._on_beat)
 
     def _on_beat(self, answer: Any) -> str:
@@ -114,7 +117,9 @@ class Member(Client):
             is_renew_ack=_renews(acks),
             topics=[
                 share_fetch.FetchTopic(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in self._by_topic((self.assigned - known) | set(acks), acks)
+                for topic_id, partitions in self._by_topic(
+                    (self.assigned - known) | set(acks), acks
+                )
             ],
             forgotten_topics_data=[
                 share_fetch.ForgottenTopic(topic_id=topic_id, partitions=[index])

@@ -205,6 +205,5 @@ class Scenario:
         answer = self.client.ask(DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
         for topic in sorted(answer.groups[0].topics, key=lambda each: each.topic_name):
             for row in sorted(topic.partitions, key=lambda each: each.partition_index):
-                self.told.append(
-                    f"{topic.topic_name}:{row.partition_index} from {row.start_offset} lag {row.lag}"
-                )
+                where = f"{topic.topic_name}:{row.partition_index}"
+                self.told.append(f"{where} from {row.start_offset} lag {row.lag}")

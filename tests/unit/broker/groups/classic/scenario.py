@@ -46,7 +46,8 @@ class Scenario:
         getattr(self, f"_{verb}")(*rest)
         self.stage.settle()
         if verb in ("join", "sync", "turn"):
-            self.told += [f"{name}: waits" for name in rest if self.clients[name].is_waiting]
+            waiting = (name for name in dict.fromkeys(rest) if self.clients[name].is_waiting)
+            self.told += [f"{name}: waits" for name in waiting]
         told, self.told = self.told, []
         return told
 

@@ -21,6 +21,7 @@ def test_transcript(name: str) -> None:
 def test_all_named_scenarios_are_there() -> None:
     assert set(NAMES) >= {
         "cooperative",
+        "deadlines",
         "eager",
         "fencing",
         "limits",
