@@ -252,7 +252,9 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction(
             *("begin", f"send:{topic}:0:second", "abort"),
             *("begin", f"send:{topic}:0:third", "commit"),
         ]
-        told = java.run("TransactionScript", broker.bootstrap_servers, unique("tx"), "60000", *words)
+        told = java.run(
+            "TransactionScript", broker.bootstrap_servers, unique("tx"), "60000", *words
+        )
         told.check()
         assert told.stdout.splitlines() == [
             f"{word} {result}"

@@ -81,9 +81,7 @@ def hot_partitions(
             known = grown.get(where, (0, 0))
             grown[where] = (known[0] + written, -1 if read < 0 else known[1] + read)
     found = [
-        HotPartition(
-            topic, partition, written / took_s, None if read < 0 else read / took_s
-        )
+        HotPartition(topic, partition, written / took_s, None if read < 0 else read / took_s)
         for (topic, partition), (written, read) in grown.items()
     ]
     found.sort(

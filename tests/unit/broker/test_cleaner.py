@@ -194,7 +194,7 @@ def test_nothing_is_cleaned_for_what_followers_may_not_have() -> None:
 
 def test_a_log_that_begins_in_its_active_segment_holds_nobody_up() -> None:
     """KAFKA-9826: nothing of it can be cleaned, and the others have their turn."""
-    stage = Stage()
+    stage = Stage(**{"cleanup.policy": "compact,delete"})
     stage.put(b"a", b"a")
     stage.roll()
     stage.put(b"a", b"b")

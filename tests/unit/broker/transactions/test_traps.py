@@ -208,12 +208,14 @@ def test_19_an_end_after_the_coordinator_gave_up_ends_nothing(bumps: bool) -> No
     delayed, version = one.end_request(commit=True), 5 if bumps else 1
     broker.advance(2_000)
     assert only_metadata(broker).state is TransactionState.COMPLETE_ABORT
-    late = ErrorCode.PRODUCER_FENCED if bumps else ErrorCode.INVALID_PRODUCER_EPOCH
-    assert one.ask(delayed, version).error_code == late
+    # In v2 an epoch one behind may be a repetition, but not of a commit: it was an abort.
+    told = ErrorCode.INVALID_TXN_STATE if bumps else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert one.ask(delayed, version).error_code == told
     heir = Transactor(broker, bumps=bumps)
     assert heir.init() == 0
     heir.begin("t", 0)
     assert heir.write("t", 0, "next") == 0
+    late = ErrorCode.PRODUCER_FENCED if bumps else ErrorCode.INVALID_PRODUCER_EPOCH
     assert one.ask(delayed, version).error_code == late
     assert only_metadata(broker).state is TransactionState.ONGOING
     assert heir.end(commit=False) == 0
