@@ -96,6 +96,7 @@ def test_a_key_above_its_rate_goes_round_and_is_read_back_in_order(
     assert [record.value for record in merged(found)] == [b"%d" % n for n in range(COUNT)]
 
 
+@pytest.mark.long
 def test_hot_partitions_of_several_leaders_are_named_with_their_keys() -> None:
     """Three brokers, each of which leads one partition; the command asks them all."""
     with LocalCluster(brokers=3) as running:
