@@ -1,7 +1,6 @@
 """A line to a broker that can hold one request back and deliver it when its time has passed.
 
-    with HoldingProxy() as proxy, LocalBroker(settings=proxy.settings) as broker:
-        proxy.target = broker.address
+    with HoldingProxy() as proxy, LocalBroker(settings=proxy.settings, listen=proxy.target) as broker:
         proxy.hold(END_TXN)
         …                           # a client's next EndTxn gets no further than here
         late = proxy.release()      # it arrives now; what the broker answers
@@ -36,7 +35,7 @@ _CORRELATION = struct.Struct(">i")
 class HoldingProxy:
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
-        self.target: tuple[str, int] = ("127.0.0.1", 0)
+        self._target = _free_address()
         self._lock = threading.Lock()
         self._held_key: int | None = None
         self._cuts = True
@@ -51,6 +50,12 @@ class HoldingProxy:
     @property
     def address(self) -> str:
         host, port = self._server.getsockname()
+        return f"{host}:{port}"
+
+    @property
+    def target(self) -> str:
+        """Where the broker behind it is to listen."""
+        host, port = self._target
         return f"{host}:{port}"
 
     @property
@@ -100,7 +105,7 @@ class HoldingProxy:
             while True:
                 near, _ = self._server.accept()
                 try:
-                    far = socket.create_connection(self.target, TIMEOUT_S)
+                    far = socket.create_connection(self._target, TIMEOUT_S)
                 except OSError:
                     near.close()
                     continue
@@ -176,6 +181,12 @@ class _Held:
         self.far = far
         self.version = version
         self.frame = frame
+
+
+def _free_address() -> tuple[str, int]:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        host, port = found.getsockname()
+        return host, port
 
 
 def _read_frame(source: socket.socket) -> bytes:

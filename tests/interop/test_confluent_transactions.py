@@ -223,8 +223,10 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction(
     try, or aborted by the coordinator, and the id's next producer is in the midst of its own."""
     topic, transactional_id = unique("late"), unique("tx")
     cleanup = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
-    with HoldingProxy() as proxy, LocalBroker(settings={**proxy.settings, **cleanup}) as broker:
-        proxy.target = broker.address
+    with (
+        HoldingProxy() as proxy,
+        LocalBroker(settings={**proxy.settings, **cleanup}, listen=proxy.target) as broker,
+    ):
         create_topic(broker.bootstrap_servers, topic)
         is_committed = meanwhile == "committed"
         timeout_ms = 60_000 if is_committed else 1_000

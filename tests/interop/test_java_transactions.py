@@ -243,8 +243,10 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction(
     """The client's second try of EndTxn commits; the first one arrives in the midst of the next
     transaction of the same producer, which has another epoch by then."""
     topic = unique("late")
-    with HoldingProxy() as proxy, LocalBroker(settings=proxy.settings) as broker:
-        proxy.target = broker.address
+    with (
+        HoldingProxy() as proxy,
+        LocalBroker(settings=proxy.settings, listen=proxy.target) as broker,
+    ):
         create_topic(broker.bootstrap_servers, topic)
         proxy.hold(END_TXN, until=PRODUCE)
         words = [
