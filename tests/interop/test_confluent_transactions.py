@@ -215,7 +215,9 @@ def last_stable(target: Target, topic: str) -> int:
     return int(high)
 
 
-@pytest.mark.parametrize("meanwhile", ["committed", "timed out"])
+@pytest.mark.parametrize(
+    "meanwhile", ["committed", pytest.param("timed out", marks=pytest.mark.long)]
+)
 def test_an_end_that_comes_late_does_not_end_the_next_transaction(
     unique: Unique, meanwhile: str
 ) -> None:
