@@ -1,6 +1,7 @@
 """A line to a broker that can hold one request back and deliver it when its time has passed.
 
-    with HoldingProxy() as proxy, LocalBroker(settings=proxy.settings, listen=proxy.target) as broker:
+    proxy = HoldingProxy()
+    with proxy, LocalBroker(settings=proxy.settings, listen=proxy.target):
         proxy.hold(END_TXN)
         …                           # a client's next EndTxn gets no further than here
         late = proxy.release()      # it arrives now; what the broker answers
@@ -22,9 +23,12 @@ import struct
 import threading
 
 from headrace.wire.kafka.frames import decode_response
+from headrace.wire.kafka.message import Message
 from headrace.wire.kafka.messages.end_txn import EndTxnResponse
+from headrace.wire.kafka.messages.produce import ProduceResponse
 
 PRODUCE, END_TXN = 0, 26
+ANSWERS: dict[int, type[Message]] = {PRODUCE: ProduceResponse, END_TXN: EndTxnResponse}
 TIMEOUT_S = 20.0
 
 _SIZE = struct.Struct(">i")
@@ -42,7 +46,7 @@ class HoldingProxy:
         self._released_by: int | None = None
         self._held: queue.Queue[_Held] = queue.Queue()
         self._late: queue.Queue[bytes] = queue.Queue()
-        self._answer: EndTxnResponse | None = None
+        self._answer: Message | None = None
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
@@ -82,18 +86,16 @@ class HoldingProxy:
         with self._lock:
             self._held_key, self._cuts, self._released_by = api_key, cut, until
 
-    def release(self) -> EndTxnResponse:
+    def release(self) -> Message:
         """Waits for the request if it has not come yet; what the broker answers to it."""
         held = self._held.get(timeout=TIMEOUT_S)
         held.far.sendall(held.frame)
         answer = self._late.get(timeout=TIMEOUT_S)
-        _, message = decode_response(EndTxnResponse, answer, held.version)
-        assert isinstance(message, EndTxnResponse)
-        self._answer = message
-        return message
+        _, self._answer = decode_response(ANSWERS[held.api_key], answer, held.version)
+        return self._answer
 
     @property
-    def answer(self) -> EndTxnResponse:
+    def answer(self) -> Message:
         """To what was released by another request's answer."""
         assert self._answer is not None, "nothing was released"
         return self._answer
@@ -129,7 +131,7 @@ class HoldingProxy:
                 line.held = correlation_id
                 if self._cuts:
                     line.near.shutdown(socket.SHUT_RDWR)
-                self._held.put(_Held(line.far, version, frame))
+                self._held.put(_Held(line.far, api_key, version, frame))
                 if self._cuts:
                     return  # its connection to the broker stays
         if line.held is None:
@@ -177,8 +179,9 @@ class _Line:
 
 
 class _Held:
-    def __init__(self, far: socket.socket, version: int, frame: bytes) -> None:
+    def __init__(self, far: socket.socket, api_key: int, version: int, frame: bytes) -> None:
         self.far = far
+        self.api_key = api_key
         self.version = version
         self.frame = frame
 
