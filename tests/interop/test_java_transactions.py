@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from tests.interop.confluent import TIMEOUT_S, consume, consumer_of, create_topic, producer_of
 from tests.interop.conftest import Target, start_target
 from tests.interop.holding_proxy import END_TXN, PRODUCE, HoldingProxy
@@ -178,6 +178,24 @@ def test_an_open_transaction_is_aborted_by_hand(
     assert aborted.status == 0
     script(unique("other"), "init", "begin", f"send:{topic}:0:free", "commit")
     assert read_committed(java, target, topic, "--max-messages", "1") == ["free"]
+
+
+def test_a_transaction_is_terminated_by_its_id(
+    target: Target, transactions: Callable[..., ToolResult], unique: Unique
+) -> None:
+    topic, transactional_id = unique("terminated"), unique("tx")
+    create_topic(target.bootstrap_servers, topic)
+    producer = producer_of(target.bootstrap_servers, transactional_id=transactional_id)
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, value=b"stuck", partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+    transactions("forceTerminateTransaction", "--transactionalId", transactional_id)
+    described = transactions("describe", "--transactional-id", transactional_id).stdout
+    assert re.search(r"Complete|Empty", described), described
+    with pytest.raises(KafkaException) as refused:
+        producer.commit_transaction(TIMEOUT_S)
+    assert refused.value.args[0].fatal(), "its producer is fenced"
 
 
 def test_a_hanging_transaction_is_found_and_aborted(java: JavaTools, target_name: str) -> None:
