@@ -8,8 +8,8 @@ Three ways in which a deletion is learnt:
 2. it is told while the shard is being loaded: they go once it is loaded, for a tombstone must not
    overtake the load;
 3. nobody was here to be told, the coordinator was down or on its way: the offsets name the id of a
-   topic that the image does not have. They go when that is so at two looks in a row: an image that
-   is read anew may be short of topics for a moment.
+   topic that the image does not have. They go when that is so at two looks in a row, and never by
+   an image that knows less than one before it: read anew, it is short of topics for a while.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,6 +33,8 @@ class DeletedTopics:
         self._image_source = image_source
         self._vanished: dict[Place, bytes] = {}
         """Offsets whose topic was gone at the last look, with its id."""
+        self._image_offset = -1
+        """Up to where the image went at the last look."""
 
     def on_deleted(self, names: Iterable[str]) -> Promise[int]:
         """A promise of how many offsets were forgotten; it does not wait for what is loaded."""
@@ -58,21 +60,27 @@ class DeletedTopics:
 
     def look(self) -> Promise[int]:
         """Now and then; a promise of how many offsets were forgotten."""
+        image = self._image_source()
+        if image.last_offset < self._image_offset:
+            return Promise.resolved(0)
+        self._image_offset = image.last_offset
         before, self._vanished = self._vanished, {}
         deletions = []
         for hosted in self._shards.hosted():
-            keys = [key for key in self._look_at(hosted, before) if not _is_changing(hosted, key)]
+            gone = self._look_at(hosted, image, before)
+            keys = [key for key in gone if not _is_changing(hosted, key)]
             if keys and not hosted.group.is_dead:
                 deletions.append(self._commits.forget(hosted, keys))
         return sum_of(deletions)
 
-    def _look_at(self, hosted: HostedGroup, before: dict[Place, bytes]) -> list[TopicPartition]:
+    def _look_at(
+        self, hosted: HostedGroup, image: ClusterImage, before: dict[Place, bytes]
+    ) -> list[TopicPartition]:
         """What is gone now as it was before."""
-        topics = self._image_source().topics_by_id
         found = []
         for key, committed in hosted.offsets:
             topic_id = committed.topic_id
-            if not any(topic_id) or topic_id in topics:
+            if not any(topic_id) or topic_id in image.topics_by_id:
                 continue
             place = (hosted.group.group_id, *key)
             self._vanished[place] = topic_id
