@@ -18,6 +18,7 @@ from tests.interop.confluent import (
     produce,
     producer_of,
 )
+from tests.interop.conftest import Target
 from tests.interop.java_tools import JavaTools
 from tests.interop.nodes import run_headrace, until
 
@@ -76,7 +77,7 @@ def expected(broker: LocalBroker) -> dict[bytes, bytes]:
     return values
 
 
-def until_clean(broker: LocalBroker, topic: str) -> None:
+def until_clean(broker: Target, topic: str) -> None:
     """All but the active segment: that is where the checkpoint's offset stands then."""
 
     def is_clean() -> bool:
@@ -95,12 +96,12 @@ def until_cleaned(broker: LocalBroker, count: int) -> None:
     )
 
 
-def folder(broker: LocalBroker, name: str = f"{TOPIC}-0") -> Path:
+def folder(broker: Target, name: str = f"{TOPIC}-0") -> Path:
     return next(broker.data.rglob(name))
 
 
 def records_of(
-    broker: LocalBroker, topic: str, isolation: str = "read_uncommitted"
+    broker: Target, topic: str, isolation: str = "read_uncommitted"
 ) -> list[tuple[bytes, bytes | None]]:
     """What a reader of everything is told."""
     reader = consumer_of(

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import TopicPartition
 from tests.interop.confluent import TIMEOUT_S, consumer_of, create_topic, producer_of
+from tests.interop.conftest import Target, start_target
 from tests.interop.nodes import until
 from tests.interop.test_compaction import records_of, until_clean
-
-from headrace.testing.cluster import LocalBroker
 
 HOUR_S, MINUTE_S = 3600, 60
 COMPACT = {
@@ -32,13 +31,13 @@ Records = list[tuple[bytes, bytes | None]]
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[LocalBroker]:
+def broker(target_name: str) -> Iterator[Target]:
     settings = {"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "100"}
-    with LocalBroker(settings=settings) as started:
+    with start_target(target_name, **settings) as started:
         yield started
 
 
-def write(broker: LocalBroker, topic: str, *rounds: tuple[int, Records]) -> None:
+def write(broker: Target, topic: str, *rounds: tuple[int, Records]) -> None:
     """Each round at so many seconds from now."""
     producer = producer_of(broker.bootstrap_servers)
     for delta_s, records in rounds:
@@ -48,13 +47,13 @@ def write(broker: LocalBroker, topic: str, *rounds: tuple[int, Records]) -> None
         assert producer.flush(TIMEOUT_S) == 0
 
 
-def written(broker: LocalBroker, topic: str, config: dict[str, str]) -> None:
+def written(broker: Target, topic: str, config: dict[str, str]) -> None:
     """Two values of each key, two hours old, in a segment that is closed."""
     create_topic(broker.bootstrap_servers, topic, config=config)
     write(broker, topic, (-2 * HOUR_S, FIRST + LAST), (0, [NOW]))
 
 
-def test_a_log_is_cleaned_once_its_records_are_old_enough(broker: LocalBroker) -> None:
+def test_a_log_is_cleaned_once_its_records_are_old_enough(broker: Target) -> None:
     """`min.compaction.lag.ms`: younger records are kept, older ones are not."""
     written(broker, "young", {**COMPACT, "min.compaction.lag.ms": str(3 * HOUR_S * 1000)})
     written(broker, "old", {**COMPACT, "min.compaction.lag.ms": str(HOUR_S * 1000)})
@@ -63,7 +62,7 @@ def test_a_log_is_cleaned_once_its_records_are_old_enough(broker: LocalBroker) -
     assert records_of(broker, "young") == [*FIRST, *LAST, NOW]
 
 
-def test_a_log_is_cleaned_when_its_records_are_too_old_to_wait(broker: LocalBroker) -> None:
+def test_a_log_is_cleaned_when_its_records_are_too_old_to_wait(broker: Target) -> None:
     """`max.compaction.lag.ms`: cleaned, and its segment closed, however little of it is dirty."""
     written(broker, "patient", NEVER_DIRTY_ENOUGH)
     forced = {**NEVER_DIRTY_ENOUGH, "max.compaction.lag.ms": str(HOUR_S * 1000)}
@@ -74,7 +73,7 @@ def test_a_log_is_cleaned_when_its_records_are_too_old_to_wait(broker: LocalBrok
     assert records_of(broker, "patient") == [*FIRST, *LAST, NOW]
 
 
-def test_tombstones_go_when_readers_have_had_their_time(broker: LocalBroker) -> None:
+def test_tombstones_go_when_readers_have_had_their_time(broker: Target) -> None:
     """`delete.retention.ms`, counted from the cleaning that met them first."""
     gone: Records = [(key, None) for key in KEYS[:3]]
     stays = [(key, b"last") for key in KEYS[3:]]
@@ -92,7 +91,7 @@ def test_tombstones_go_when_readers_have_had_their_time(broker: LocalBroker) -> 
     assert records_of(broker, "mindful") == [*stays, *gone, NOW, (b"later", b"0")]
 
 
-def test_a_log_is_cleaned_and_cut_off(broker: LocalBroker) -> None:
+def test_a_log_is_cleaned_and_cut_off(broker: Target) -> None:
     """`compact,delete`: whole segments go by age, what stays is compacted."""
     topic, servers = "both", broker.bootstrap_servers
     config = {**COMPACT, "cleanup.policy": "compact,delete", "retention.ms": str(HOUR_S * 1000)}
