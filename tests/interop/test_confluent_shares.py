@@ -64,13 +64,16 @@ def produce(target: Target, topic: str, *values: str) -> None:
     produce_records(producer_of(target.bootstrap_servers), topic, records)
 
 
-def consumer_of(target: Target, group: str, topic: str, mode: str = "explicit") -> ShareConsumer:
+def consumer_of(
+    target: Target, group: str, topic: str, mode: str = "explicit", **settings: int
+) -> ShareConsumer:
     consumer = ShareConsumer(
         {
             "bootstrap.servers": target.bootstrap_servers,
             "group.id": group,
             "share.acknowledgement.mode": mode,
             **PATIENCE,
+            **{key.replace("_", "."): value for key, value in settings.items()},
         }
     )
     consumer.subscribe([topic])
@@ -189,3 +192,44 @@ def test_two_consumers_share_one_partition(target: Target, stage: tuple[str, str
                 if messages:
                     done(consumer)
     assert seen == Counter(str(number) for number in range(count)), "each once"
+
+
+@pytest.mark.long
+def test_nothing_accepted_comes_again_when_the_broker_dies(
+    target_name: str, unique: Unique
+) -> None:
+    topic, group, count = unique("topic"), unique("group"), 400
+    with start_target(target_name, **SETTINGS) as broker:
+        create_topic(broker.bootstrap_servers, topic)
+        configure(broker, group, "share.auto.offset.reset", "earliest")
+        for start in range(0, count, 20):  # whole batches are handed out
+            produce(broker, topic, *map(str, range(start, start + 20)))
+        accepted: Counter[str] = Counter()
+        with (
+            consumer_of(broker, group, topic, max_poll_records=20) as one,
+            consumer_of(broker, group, topic, max_poll_records=20) as two,
+        ):
+            deadline_s = time.monotonic() + 5 * TIMEOUT_S
+            kills = [count // 3, 2 * count // 3]
+            while len(accepted) < count:
+                assert time.monotonic() < deadline_s, f"{len(accepted)} of {count} were accepted"
+                if kills and len(accepted) >= kills[0]:
+                    kills.pop(0)
+                    broker.kill()
+                    broker.start()
+                for consumer in (one, two):
+                    accepted.update(_accepted(consumer))
+        assert not kills
+        assert accepted == Counter(map(str, range(count))), "each was accepted once"
+
+
+def _accepted(consumer: ShareConsumer) -> list[str]:
+    """What it was given now and could accept."""
+    messages = [message for message in consumer.poll(0.3).records() if message.error() is None]
+    for message in messages:
+        consumer.acknowledge(message, ACCEPT)
+    if not messages:
+        return []
+    outcomes = consumer.commit_sync(TIMEOUT_S)
+    is_kept = set(outcomes.values()) == {None}
+    return [told(message)[0] for message in messages] if is_kept else []
