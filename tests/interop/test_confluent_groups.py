@@ -1,10 +1,12 @@
 """librdkafka consumer groups: eager, cooperative-sticky, static members, commits, restarts."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -23,6 +25,8 @@ from tests.interop.confluent import (
     producer_of,
 )
 from tests.interop.conftest import Target, start_target
+from tests.interop.coordinators import GROUP, coordinator_name
+from tests.interop.nodes import until
 from tests.interop.ownerships import Ownerships
 
 from headrace.testing import checkers
@@ -34,6 +38,7 @@ from headrace.testing.history import (
     Ownership,
     TopicPartition,
 )
+from headrace.testing.local_cluster import LocalCluster
 
 Unique = Callable[[str], str]
 
@@ -389,3 +394,35 @@ def test_offsets_expire_where_nobody_reads_and_stay_where_somebody_does(
         assert names >= set(members)
         for consumer in (*members.values(), *readers.values()):
             consumer.close()
+
+
+@pytest.mark.long
+def test_offsets_go_with_a_topic_that_is_deleted_while_nobody_coordinates(unique: Unique) -> None:
+    """The coordinator sleeps, and the topic is deleted before another broker takes over."""
+    gone, kept, group = unique("gone"), unique("kept"), "g"
+    settings = {
+        "offsets.topic.num.partitions": 1,
+        "offsets.retention.check.interval.ms": 500,
+        "broker.session.timeout.ms": 5000,
+    }
+    with LocalCluster(brokers=3, settings=settings) as cluster:
+        servers = cluster.bootstrap_servers
+        for topic in (gone, kept):
+            create_topic(servers, topic)
+        reader = consumer_of(servers, group, socket_timeout_ms=2_000)
+        parts = [Part(gone, 0, 3), Part(kept, 0, 4)]
+        reader.commit(offsets=parts, asynchronous=False)
+
+        def committed() -> list[int]:
+            with contextlib.suppress(KafkaException):  # nobody coordinates
+                return [int(each.offset) for each in reader.committed(parts, 5.0)]
+            return []
+
+        until(lambda: committed() == [3, 4])
+        name = coordinator_name(cluster, group, GROUP)
+        cluster.pause(name)
+        admin = admin_of(servers)
+        admin.delete_topics([gone])[gone].result(TIMEOUT_S)
+        until(lambda: committed() == [OFFSET_INVALID, 4], timeout_s=60)
+        cluster.resume(name)
+        reader.close()
