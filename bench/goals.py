@@ -74,6 +74,13 @@ GOALS = (
         times_kafka=1.0,
     ),
     Goal("compaction", "cpu_s_per_gb", "… server CPU s/GB", times_kafka=1.0),
+    Goal(
+        "compaction-latency",
+        "ack_p50_ms",
+        "2 000 msg/s unbatched while a log is cleaned: ack p50 ms",
+    ),
+    Goal("compaction-latency", "ack_p99_ms", "… ack p99 ms", times_kafka=1.0),
+    Goal("compaction-latency", "ack_max_ms", "… longest ack ms", times_kafka=1.0),
     Goal("connections", "served", "idle and active connections served", higher_is_better=True),
     Goal("connections", "rate", "… requests/s of the active", higher_is_better=True),
     Goal("connections", "p99_ms", "… p99 ms"),

@@ -37,6 +37,7 @@ WORKS: dict[str, Callable[[AnyServer, works.Scale], works.Figures]] = {
     "classic-groups": works.classic_groups,
     "consumer-groups": works.consumer_groups,
     "compaction": compaction.clean,
+    "compaction-latency": compaction.latency_beside,
     "connections": works.connections,
     "memory": works.memory,
     "start": lambda server, _: works.start(server),

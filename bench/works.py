@@ -76,6 +76,10 @@ class Client:
         assert line, "the client ended before it began"
         return self
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def go(self) -> Figures:
         out, _ = self._process.communicate("\n", timeout=CLIENT_TIMEOUT_S)
         assert self._process.returncode == 0, f"the client failed: {out}"

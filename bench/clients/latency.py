@@ -6,7 +6,7 @@ long-polls on another, in a process of its own; both read the machine's one mono
 A server that is not done after twice the time is given up: what it owes counts with its age then.
 
 Run as a process: `python -m bench.clients.latency ADDRESS TOPIC RATE SECONDS WARM_SECONDS SIZE
-[all]`, the last for acks=all; prints one JSON line.
+[all]`, the last for acks=all; prints `warm` when what counts begins, then one JSON line.
 """
 
 import json
@@ -131,6 +131,8 @@ def produce(
         now_s = time.monotonic()
         whole, pending = divmod(pending + len(data), loader.answer_bytes)
         for _ in range(whole):
+            if answered == warm:
+                print("warm", flush=True)
             if answered >= warm:
                 latencies.append(now_s - (start_s + answered / rate))
             answered += 1

@@ -18,6 +18,7 @@ from tests.interop.confluent import (
     produce,
     producer_of,
 )
+from tests.interop.conftest import Target
 from tests.interop.java_tools import JavaTools
 from tests.interop.nodes import run_headrace, until
 
@@ -35,7 +36,11 @@ CLEANED_WITHIN_S = 60.0
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
-    settings = {"log.cleaner.backoff.ms": "100", "offsets.topic.num.partitions": "1"}
+    settings = {
+        "log.cleaner.backoff.ms": "100",
+        "log.retention.check.interval.ms": "200",
+        "offsets.topic.num.partitions": "1",
+    }
     with LocalBroker(settings=settings) as started:
         yield started
 
@@ -72,7 +77,7 @@ def expected(broker: LocalBroker) -> dict[bytes, bytes]:
     return values
 
 
-def until_clean(broker: LocalBroker, topic: str) -> None:
+def until_clean(broker: Target, topic: str) -> None:
     """All but the active segment: that is where the checkpoint's offset stands then."""
 
     def is_clean() -> bool:
@@ -91,20 +96,20 @@ def until_cleaned(broker: LocalBroker, count: int) -> None:
     )
 
 
-def folder(broker: LocalBroker, name: str = f"{TOPIC}-0") -> Path:
+def folder(broker: Target, name: str = f"{TOPIC}-0") -> Path:
     return next(broker.data.rglob(name))
 
 
-def last_values(
-    broker: LocalBroker, isolation: str, topic: str = TOPIC
-) -> tuple[dict[bytes, bytes], int]:
-    """The map that a reader of everything ends with, and how many records it read."""
+def records_of(
+    broker: Target, topic: str, isolation: str = "read_uncommitted"
+) -> list[tuple[bytes, bytes | None]]:
+    """What a reader of everything is told."""
     reader = consumer_of(
         broker.bootstrap_servers, "r", isolation_level=isolation, enable_partition_eof=True
     )
     reader.assign([TopicPartition(topic, 0, 0)])
-    values: dict[bytes, bytes] = {}
-    count, offset = 0, -1
+    found: list[tuple[bytes, bytes | None]] = []
+    offset = -1
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s:
         message = reader.poll(0.5)
@@ -115,10 +120,19 @@ def last_values(
             break
         assert message.offset() > offset
         offset = message.offset()
-        count += 1
-        values[message.key()] = message.value()
+        found.append((message.key(), message.value()))
+    else:
+        pytest.fail("the end of the log was not reached in time")
     reader.close()
-    return {key: value for key, value in values.items() if value is not None}, count
+    return found
+
+
+def last_values(
+    broker: LocalBroker, isolation: str, topic: str = TOPIC
+) -> tuple[dict[bytes, bytes], int]:
+    """The map that a reader of everything ends with, and how many records it read."""
+    found = records_of(broker, topic, isolation)
+    return {key: value for key, value in dict(found).items() if value is not None}, len(found)
 
 
 def test_readers_see_the_last_value_of_each_key(

@@ -1,9 +1,12 @@
 """librdkafka consumer groups: eager, cooperative-sticky, static members, commits, restarts."""
 
+import contextlib
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -22,6 +25,8 @@ from tests.interop.confluent import (
     producer_of,
 )
 from tests.interop.conftest import Target, start_target
+from tests.interop.coordinators import GROUP, coordinator_name
+from tests.interop.nodes import until
 from tests.interop.ownerships import Ownerships
 
 from headrace.testing import checkers
@@ -33,6 +38,7 @@ from headrace.testing.history import (
     Ownership,
     TopicPartition,
 )
+from headrace.testing.local_cluster import LocalCluster
 
 Unique = Callable[[str], str]
 
@@ -340,3 +346,83 @@ def test_admin_sees_members_and_offsets(target: Target, unique: Unique) -> None:
     admin.delete_consumer_groups([group])[group].result(TIMEOUT_S)
     listed = admin.list_consumer_groups().result(TIMEOUT_S)
     assert group not in {each.group_id for each in listed.valid}
+
+
+@pytest.mark.long
+def test_offsets_expire_where_nobody_reads_and_stay_where_somebody_does(
+    target_name: str, unique: Unique
+) -> None:
+    """Of groups that are empty, or never had a member; not of those with members."""
+    settings = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "500"}
+    topic, left, lone = unique("kept"), unique("left"), unique("lone")
+    with start_target(target_name, **settings) as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, topic)
+        members = {
+            unique(f"stays-{protocol}"): consumer_of(
+                servers, unique(f"stays-{protocol}"), group_protocol=protocol
+            )
+            for protocol in ("classic", "consumer")
+        }
+        leaving, alone = consumer_of(servers, left), consumer_of(servers, lone)
+        began_s = time.monotonic()
+        for member in (*members.values(), leaving):
+            member.subscribe([topic])
+            poll_until([member], lambda member=member: owned(member) == {0})
+        for member in (*members.values(), leaving, alone):
+            member.commit(offsets=[Part(topic, 0, 2)], asynchronous=False)
+        leaving.close()
+        alone.close()
+        readers = {group: consumer_of(servers, group) for group in (*members, left, lone)}
+
+        def committed(group: str) -> int:
+            (found,) = readers[group].committed([Part(topic, 0)], TIMEOUT_S)
+            return int(found.offset)
+
+        assert {committed(group) for group in readers} == {2}
+        poll_until(
+            [*members.values()],
+            lambda: committed(left) < 0 and committed(lone) < 0,
+            timeout_s=180,
+        )
+        assert time.monotonic() - began_s > 59, "not before their time"
+        assert {committed(group) for group in members} == {2}
+        admin = admin_of(servers)  # held: the answer dies with the client
+        listed = admin.list_consumer_groups().result(TIMEOUT_S)
+        names = {each.group_id for each in listed.valid}
+        assert names.isdisjoint({left, lone})
+        assert names >= set(members)
+        for consumer in (*members.values(), *readers.values()):
+            consumer.close()
+
+
+@pytest.mark.long
+def test_offsets_go_with_a_topic_that_is_deleted_while_nobody_coordinates(unique: Unique) -> None:
+    """The coordinator sleeps, and the topic is deleted before another broker takes over."""
+    gone, kept, group = unique("gone"), unique("kept"), "g"
+    settings = {
+        "offsets.topic.num.partitions": 1,
+        "offsets.retention.check.interval.ms": 500,
+        "broker.session.timeout.ms": 5000,
+    }
+    with LocalCluster(brokers=3, settings=settings) as cluster:
+        servers = cluster.bootstrap_servers
+        for topic in (gone, kept):
+            create_topic(servers, topic)
+        reader = consumer_of(servers, group, socket_timeout_ms=2_000)
+        parts = [Part(gone, 0, 3), Part(kept, 0, 4)]
+        reader.commit(offsets=parts, asynchronous=False)
+
+        def committed() -> list[int]:
+            with contextlib.suppress(KafkaException):  # nobody coordinates
+                return [int(each.offset) for each in reader.committed(parts, 5.0)]
+            return []
+
+        until(lambda: committed() == [3, 4])
+        name = coordinator_name(cluster, group, GROUP)
+        cluster.pause(name)
+        admin = admin_of(servers)
+        admin.delete_topics([gone])[gone].result(TIMEOUT_S)
+        until(lambda: committed() == [OFFSET_INVALID, 4], timeout_s=60)
+        cluster.resume(name)
+        reader.close()

@@ -7,8 +7,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from tests.interop.confluent import TIMEOUT_S, consume, consumer_of, create_topic, producer_of
 from tests.interop.conftest import Target
+from tests.interop.holding_proxy import END_TXN, PRODUCE, HoldingProxy
 
 from headrace.testing.cluster import LocalBroker
+from headrace.wire.kafka.errors import ErrorCode
 
 Unique = Callable[[str], str]
 
@@ -202,4 +204,89 @@ def test_a_transaction_left_open_is_aborted_and_its_producer_fenced(unique: Uniq
         successor.commit_transaction(TIMEOUT_S)
         committed = reader(broker, topic, "read_committed")
         assert values(consume(committed, 2)) == ["plain", "next"]
+        committed.close()
+
+
+def last_stable(target: Target, topic: str) -> int:
+    """Where the log ends to a reader of what is committed."""
+    looking = reader(target, topic, "read_committed")
+    _, high = looking.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)
+    looking.close()
+    return int(high)
+
+
+def until_stable(target: Target, topic: str, offset: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while last_stable(target, topic) < offset:
+        assert time.monotonic() < deadline, "the transaction was not given up"
+
+
+@pytest.mark.parametrize(
+    "meanwhile", ["committed", pytest.param("timed out", marks=pytest.mark.long)]
+)
+def test_an_end_that_comes_late_does_not_end_the_next_transaction(
+    unique: Unique, meanwhile: str
+) -> None:
+    """EndTxn is held up on its way. Meanwhile its transaction is committed by the client's second
+    try, or aborted by the coordinator, and the id's next producer is in the midst of its own."""
+    topic, transactional_id = unique("late"), unique("tx")
+    cleanup = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+    with (
+        HoldingProxy() as proxy,
+        LocalBroker(settings={**proxy.settings, **cleanup}, listen=proxy.target) as broker,
+    ):
+        create_topic(broker.bootstrap_servers, topic)
+        is_committed = meanwhile == "committed"
+        timeout_ms = 60_000 if is_committed else 1_000
+        first = begun(broker, transactional_id, transaction_timeout_ms=timeout_ms)
+        first.begin_transaction()
+        write(first, topic, "first")
+        assert first.flush(TIMEOUT_S) == 0
+        proxy.hold(END_TXN, cut=is_committed)
+        if is_committed:
+            first.commit_transaction(TIMEOUT_S)
+        else:
+            with pytest.raises(KafkaException) as waited:
+                first.commit_transaction(0.2)
+            assert waited.value.args[0].retriable()
+            until_stable(broker, topic, 2)  # the record and the coordinator's marker
+        second = begun(broker, transactional_id)
+        second.begin_transaction()
+        write(second, topic, "second")
+        assert second.flush(TIMEOUT_S) == 0
+        assert proxy.release().error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert last_stable(broker, topic) == 2, "the next transaction is still open"
+        second.abort_transaction(TIMEOUT_S)
+        second.begin_transaction()
+        write(second, topic, "third")
+        second.commit_transaction(TIMEOUT_S)
+        kept = ["first", "third"] if is_committed else ["third"]
+        committed = reader(broker, topic, "read_committed")
+        assert values(consume(committed, len(kept))) == kept
+        committed.close()
+
+
+@pytest.mark.long
+def test_a_write_that_comes_after_the_abort_is_refused_and_nothing_hangs(unique: Unique) -> None:
+    """Produce is held up until its transaction is over: its coordinator has lost patience."""
+    topic = unique("late")
+    cleanup = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
+    with (
+        HoldingProxy() as proxy,
+        LocalBroker(settings={**proxy.settings, **cleanup}, listen=proxy.target) as broker,
+    ):
+        create_topic(broker.bootstrap_servers, topic)
+        producer = begun(broker, unique("tx"), transaction_timeout_ms=1_000)
+        producer.begin_transaction()
+        proxy.hold(PRODUCE, cut=False)
+        write(producer, topic, "late")
+        until_stable(broker, topic, 1)  # the marker of the abort alone
+        (row,) = proxy.release().responses[0].partition_responses
+        assert row.error_code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
+        plain = producer_of(broker.bootstrap_servers)
+        write(plain, topic, "plain")
+        assert plain.flush(TIMEOUT_S) == 0
+        assert last_stable(broker, topic) == 2, "no transaction hangs"
+        committed = reader(broker, topic, "read_committed")
+        assert values(consume(committed, 1)) == ["plain"]
         committed.close()

@@ -1,10 +1,15 @@
 """Keys that are too much for one partition: written in several, read as one, through a broker."""
 
+import json
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer as ConfluentProducer
 from tests.interop.confluent import TIMEOUT_S, create_topic, producer_of
 from tests.interop.conftest import Target
 
@@ -12,6 +17,7 @@ from headrace.client.cluster import Cluster
 from headrace.client.consumer import ConsumedRecord, Consumer
 from headrace.client.partitioners import KeySalt, SpreadingPartitioner, merged, partition_of_key
 from headrace.client.producer import Producer
+from headrace.testing.local_cluster import LocalCluster
 
 PARTITIONS = 6
 COUNT = 120
@@ -88,3 +94,53 @@ def test_a_key_above_its_rate_goes_round_and_is_read_back_in_order(
     cold = {index for key, index in where if key == b"cold"}
     assert cold == {partition_of_key(b"cold", PARTITIONS)}
     assert [record.value for record in merged(found)] == [b"%d" % n for n in range(COUNT)]
+
+
+@pytest.mark.long
+def test_hot_partitions_of_several_leaders_are_named_with_their_keys() -> None:
+    """Three brokers, each of which leads one partition; the command asks them all."""
+    with LocalCluster(brokers=3) as running:
+        create_topic(running.bootstrap_servers, "busy", 3)
+        producer = producer_of(running.bootstrap_servers, linger_ms=20)
+        leaders = producer.list_topics("busy", TIMEOUT_S).topics["busy"].partitions
+        assert len({each.leader for each in leaders.values()}) == 3
+        told = {
+            source: _hot_while_written(producer, *words)
+            for source, words in {
+                "metrics": ("--data", str(running.data)),
+                "sizes": ("--bootstrap-servers", running.bootstrap_servers),
+            }.items()
+        }
+    for source, rows in told.items():
+        busy = {row["partition"]: row for row in rows if row["topic"] == "busy"}
+        assert sorted(busy) == [0, 1, 2], source
+        rates = [busy[index]["written_bytes_per_s"] for index in range(3)]
+        assert rates[0] > rates[1] > rates[2] > 0, source
+        keys = {index: row["keys"][0] for index, row in busy.items()}
+        assert {index: key["key"] for index, key in keys.items()} == {
+            index: f"key-{index}" for index in range(3)
+        }
+        assert all(key["share"] > 0.5 for key in keys.values())
+    # What is written is counted by brokers; by sizes alone nobody knows what was read.
+    assert {row["read_bytes_per_s"] for row in told["sizes"]} == {None}
+    assert None not in {row["read_bytes_per_s"] for row in told["metrics"]}
+
+
+def _hot_while_written(producer: ConfluentProducer, *words: str) -> list[dict[str, Any]]:
+    """Partition 0 takes four times as much as 1, and that four times as much as 2."""
+    command = [sys.executable, "-P", "-m", "headrace", "topic", "hot", "--for", "1.5", "--json"]
+    with subprocess.Popen(
+        [*command, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as process:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while process.poll() is None and time.monotonic() < deadline_s:
+            for partition, times in ((0, 16), (1, 4), (2, 1)):
+                for key in (f"key-{partition}", f"key-{partition}", "rare"):
+                    for _ in range(times):
+                        producer.produce("busy", bytes(500), key, partition=partition)
+            producer.poll(0.02)
+        assert process.poll() == 0
+        assert process.stdout is not None
+        told: list[dict[str, Any]] = json.loads(process.stdout.read())
+    assert producer.flush(TIMEOUT_S) == 0
+    return told

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
-from tests.interop.confluent import TIMEOUT_S, consumer_of, create_topic, producer_of
+from confluent_kafka import KafkaException, TopicPartition
+from tests.interop.confluent import TIMEOUT_S, consume, consumer_of, create_topic, producer_of
 from tests.interop.conftest import Target, start_target
+from tests.interop.holding_proxy import END_TXN, PRODUCE, HoldingProxy
 from tests.interop.java_tools import JavaTools, ToolResult
 from tests.wire.raw import Connection
 
+from headrace.testing.cluster import LocalBroker
+from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.records import build_batch
 
 pytestmark = pytest.mark.java
@@ -177,6 +180,24 @@ def test_an_open_transaction_is_aborted_by_hand(
     assert read_committed(java, target, topic, "--max-messages", "1") == ["free"]
 
 
+def test_a_transaction_is_terminated_by_its_id(
+    target: Target, transactions: Callable[..., ToolResult], unique: Unique
+) -> None:
+    topic, transactional_id = unique("terminated"), unique("tx")
+    create_topic(target.bootstrap_servers, topic)
+    producer = producer_of(target.bootstrap_servers, transactional_id=transactional_id)
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, value=b"stuck", partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+    transactions("forceTerminateTransaction", "--transactionalId", transactional_id)
+    described = transactions("describe", "--transactional-id", transactional_id).stdout
+    assert re.search(r"Complete|Empty", described), described
+    with pytest.raises(KafkaException) as refused:
+        producer.commit_transaction(TIMEOUT_S)
+    assert refused.value.args[0].fatal(), "its producer is fenced"
+
+
 def test_a_hanging_transaction_is_found_and_aborted(java: JavaTools, target_name: str) -> None:
     """Made by a broker that does not ask the coordinator, as those before KIP-890."""
     hour_ago_ms = int(time.time() * 1000) - 3_600_000
@@ -232,3 +253,40 @@ def dump(java: JavaTools, path: Path, *more: str) -> str:
     return (
         java.run("kafka-dump-log", "--print-data-log", *more, "--files", str(path)).check().stdout
     )
+
+
+def test_an_end_that_comes_late_does_not_end_the_next_transaction(
+    java: JavaTools, unique: Unique
+) -> None:
+    """The client's second try of EndTxn commits; the first one arrives in the midst of the next
+    transaction of the same producer, which has another epoch by then."""
+    topic = unique("late")
+    with (
+        HoldingProxy() as proxy,
+        LocalBroker(settings=proxy.settings, listen=proxy.target) as broker,
+    ):
+        create_topic(broker.bootstrap_servers, topic)
+        proxy.hold(END_TXN, until=PRODUCE)
+        words = [
+            *("init", "begin", f"send:{topic}:0:first", "commit"),
+            *("begin", f"send:{topic}:0:second", "abort"),
+            *("begin", f"send:{topic}:0:third", "commit"),
+        ]
+        told = java.run(
+            "TransactionScript", broker.bootstrap_servers, unique("tx"), "60000", *words
+        )
+        told.check()
+        assert told.stdout.splitlines() == [
+            f"{word} {result}"
+            for word, result in zip(
+                words, ["ok", "ok", "0", "ok", "ok", "2", "ok", "ok", "4", "ok"], strict=True
+            )
+        ]
+        assert proxy.answer.error_code == ErrorCode.PRODUCER_FENCED
+        found = consumer_of(
+            broker.bootstrap_servers, unique("reader"), isolation_level="read_committed"
+        )
+        found.assign([TopicPartition(topic, 0, 0)])
+        seen = consume(found, 2)
+        found.close()
+    assert [message.value() for message in seen] == [b"first", b"third"]

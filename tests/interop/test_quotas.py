@@ -163,3 +163,30 @@ def test_mutations_above_their_rate_make_an_admin_client_wait(broker: LocalBroke
         # librdkafka asks in an older version, which knows no refusal: its connection is muted.
         assert took_s > 1.0, f"four above a burst of six, at two a second, took {took_s} s"
         assert broker.metrics()["headrace_throttled_requests_total"] > before
+
+
+def test_the_time_of_requests_above_its_share_makes_a_producer_wait(broker: LocalBroker) -> None:
+    """A ten-thousandth of one thread: soon used up by requests of one record each."""
+    throttled: list[float] = []
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "client.id": "busy",
+        "linger.ms": 0,
+        "throttle_cb": lambda event: throttled.append(event.throttle_time),
+    }
+    with (
+        Cluster(broker.bootstrap_servers) as cluster,
+        quota(cluster, {"client-id": "busy"}, "request_percentage", 0.01),
+    ):
+        before = broker.metrics()["headrace_throttled_requests_total"]
+        producer = Producer(settings)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not any(throttled):
+            assert time.monotonic() < deadline_s, "never held back"
+            producer.produce(TOPIC, b"v", b"k")
+            assert producer.flush(TIMEOUT_S) == 0
+        assert broker.metrics()["headrace_throttled_requests_total"] > before
+    throttled.clear()
+    other = Producer({**settings, "client.id": "idle"})
+    produce(other, TOPIC, [(b"k", b"v")] * 20)
+    assert not any(throttled), "others are not held back"

@@ -1,6 +1,6 @@
 """`headrace topic hot`: the partitions that take the most, and their keys."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +11,9 @@ from headrace.cli.output import print_json, print_table, say
 from headrace.cli.target import DEFAULT_DATA, open_cluster, read_json
 from headrace.client.cluster import Cluster
 from headrace.client.hot_partitions import (
-    Bytes,
     HotPartition,
     KeyShare,
-    TopicPartition,
+    Look,
     from_log_sizes,
     from_metrics,
     hot_partitions,
@@ -73,11 +72,16 @@ def hot(
     )
 
 
-def _looking(
-    cluster: Cluster, addresses: list[str]
-) -> Callable[[], Mapping[TopicPartition, Bytes]]:
+def _looking(cluster: Cluster, addresses: list[str]) -> Callable[[], Look]:
     if addresses:
-        return lambda: from_metrics(addresses)
+        told: set[str] = set()
+
+        def on_silent(sentence: str) -> None:
+            if sentence not in told:
+                told.add(sentence)
+                say(sentence)
+
+        return lambda: from_metrics(addresses, on_silent)
     return lambda: from_log_sizes(cluster)
 
 

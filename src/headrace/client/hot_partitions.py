@@ -4,8 +4,10 @@ Owns: two looks at counters and what lies between them; a sample of a partition'
 Must not know: how it is shown.
 
 Bytes come from the brokers' metrics pages where their addresses are known: written and read, as
-the brokers count them. Without them the growth of the leaders' logs tells what was written, by the
-protocol alone (so of any Kafka), as long as nothing is deleted meanwhile.
+the brokers count them. Each counts what it led, so all are asked and what each counted is added up;
+one that starts anew in between counts from nothing. Without the pages the growth of the leaders'
+logs tells what was written, by the protocol alone (so of any Kafka), as long as nothing is deleted
+meanwhile.
 """
 
 import re
@@ -32,6 +34,10 @@ KEYS_SHOWN = 5
 TopicPartition = tuple[str, int]
 Bytes = tuple[int, int]
 """Written and read by clients; -1 where nobody counts."""
+Look = Mapping[str, Mapping[TopicPartition, Bytes]]
+"""What each broker says, by its address."""
+EVERYBODY = ""
+"""In the place of an address: what is the same whoever says it."""
 
 _SAMPLE = re.compile(
     r'headrace_partition_(received|sent)_bytes_total\{partition="(\d+)",topic="([^"]+)"\} (\S+)'
@@ -57,7 +63,7 @@ class HotPartition:
 
 
 def hot_partitions(
-    look: Callable[[], Mapping[TopicPartition, Bytes]],
+    look: Callable[[], Look],
     for_s: float,
     *,
     sleep: Callable[[float], None] = time.sleep,
@@ -68,38 +74,51 @@ def hot_partitions(
     sleep(for_s)
     after = look()
     took_s = max(now_s() - began_s, 0.001)
-    found = []
-    for (topic, partition), (written, read) in after.items():
-        written_before, read_before = before.get((topic, partition), (0, 0))
-        found.append(
-            HotPartition(
-                topic,
-                partition,
-                max(0, written - written_before) / took_s,
-                None if read < 0 else max(0, read - read_before) / took_s,
-            )
-        )
+    grown: dict[TopicPartition, Bytes] = {}
+    for source in after.keys() & before.keys():  # what was not heard at first has no difference
+        for where, counted in after[source].items():
+            written, read = _grown(before[source].get(where, (0, 0)), counted)
+            known = grown.get(where, (0, 0))
+            grown[where] = (known[0] + written, -1 if read < 0 else known[1] + read)
+    found = [
+        HotPartition(topic, partition, written / took_s, None if read < 0 else read / took_s)
+        for (topic, partition), (written, read) in grown.items()
+    ]
     found.sort(
         key=lambda hot: (-hot.written_per_s, -(hot.read_per_s or 0), hot.topic, hot.partition)
     )
     return found
 
 
-def from_metrics(addresses: Iterable[str]) -> dict[TopicPartition, Bytes]:
-    """All brokers' counts; each counts what it led."""
-    total: dict[TopicPartition, Bytes] = {}
+def _grown(before: Bytes, after: Bytes) -> Bytes:
+    """By how much. A log that is shorter was cut; a counter that is lower began anew."""
+    written, read = after
+    if read < 0:
+        return max(0, written - before[0]), read
+    if written < before[0] or read < before[1]:
+        return after
+    return written - before[0], read - before[1]
+
+
+def from_metrics(
+    addresses: Iterable[str], on_silent: Callable[[str], None] = lambda _: None
+) -> dict[str, dict[TopicPartition, Bytes]]:
+    """What each broker has counted; those that do not answer are told to `on_silent`."""
+    found: dict[str, dict[TopicPartition, Bytes]] = {}
+    silent = []
     for address in addresses:
         try:
             with urllib.request.urlopen(
                 f"http://{address}/metrics", timeout=SCRAPE_TIMEOUT_S
             ) as page:
-                text = page.read().decode("utf-8")
+                found[address] = parse_counts(page.read().decode("utf-8"))
         except OSError as error:
-            raise ClientError(f"the metrics of {address} can't be read: {error}") from error
-        for where, (written, read) in parse_counts(text).items():
-            known = total.get(where, (0, 0))
-            total[where] = (known[0] + written, known[1] + read)
-    return total
+            silent.append(f"the metrics of {address} can't be read: {error}")
+    if not found:
+        raise ClientError("; ".join(silent) or "no broker's metrics are known")
+    for sentence in silent:
+        on_silent(sentence)
+    return found
 
 
 def parse_counts(text: str) -> dict[TopicPartition, Bytes]:
@@ -114,8 +133,8 @@ def parse_counts(text: str) -> dict[TopicPartition, Bytes]:
     return found
 
 
-def from_log_sizes(cluster: Cluster) -> dict[TopicPartition, Bytes]:
-    """The sizes of all leaders' logs."""
+def from_log_sizes(cluster: Cluster) -> dict[str, dict[TopicPartition, Bytes]]:
+    """The sizes of all leaders' logs. Replicas are alike, so it does not matter who leads now."""
     cluster.retry(lambda _: cluster.refresh(None))
     leaders = {
         (topic.name, partition.index): partition.leader
@@ -133,7 +152,7 @@ def from_log_sizes(cluster: Cluster) -> dict[TopicPartition, Bytes]:
                     where = (topic.name, each.partition_index)
                     if leaders.get(where) == node_id and not each.is_future_key:
                         found[where] = (each.partition_size, -1)
-    return found
+    return {EVERYBODY: found}
 
 
 def sample_keys(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.broker.dialogue import dialogue
+from tests.unit.broker.dialogue import delete_records, dialogue
 
 from headrace.broker.cleaner import CleaningStopped, LogCleaner
 from headrace.testing.cleaner import SimulatedCleaner
@@ -168,3 +168,51 @@ def test_records_without_a_key_are_refused_one_by_one() -> None:
     assert [each.batch_index for each in answer.record_errors] == [1, 3]
     assert all(each.batch_index_error_message for each in answer.record_errors)
     assert isinstance(answer.error_message, str)
+
+
+def test_nothing_is_cleaned_for_what_followers_may_not_have() -> None:
+    """KAFKA-13194: should the leader die now, the key's older record is the one that is left."""
+    stage = Stage()
+    stage.put(b"a", b"b")
+    stage.roll()
+    stage.put(b"a")
+    stage.roll()
+    stage.put(b"c")
+    partition = stage.broker.broker.partitions.find("c", 0)
+    assert partition is not None
+    partition.high_watermark = 2
+    for _ in range(3):
+        stage.cleaner.tick()
+        stage.broker.clock.advance(15_000)
+    assert stage.log.clean_offset == 2
+    assert [record.offset for record in stage.client.read_all("c", 0)] == [0, 1]
+    partition.high_watermark = stage.log.log_end_offset
+    stage.cleaner.tick()
+    assert stage.log.clean_offset == 3
+    assert [record.offset for record in stage.client.read_all("c", 0)] == [1, 2, 3]
+
+
+def test_a_log_that_begins_in_its_active_segment_holds_nobody_up() -> None:
+    """KAFKA-9826: nothing of it can be cleaned, and the others have their turn."""
+    stage = Stage(**{"cleanup.policy": "compact,delete"})
+    stage.put(b"a", b"a")
+    stage.roll()
+    stage.put(b"a", b"b")
+    delete_records(stage.client, "c", 0, 3)
+    assert stage.log.log_start_offset > stage.log.bases[-1]
+    stage.cleaner.tick()
+    assert (stage.cleaner.cleanings, stage.worker.rest_count) == (0, 1)
+    configs = {key.replace(".", "_"): value for key, value in CONFIG.items()}
+    stage.broker.create_topic("d", **configs)
+    now_ms = stage.broker.clock.now_ms()
+    for _ in range(2):
+        content = bytes(build_batch([(b"a", b"v", (), now_ms)]))
+        assert stage.client.produce("d", 0, content).error_code == 0
+    other = stage.broker.broker.partitions.find("d", 0)
+    assert other is not None
+    other.log.roll()
+    other.log.flush_now()
+    stage.broker.clock.advance(15_000)
+    stage.cleaner.tick()
+    assert (stage.cleaner.cleanings, stage.cleaner.failures) == (1, 0)
+    assert other.log.clean_offset == 2

@@ -10,7 +10,7 @@ member or a commit that comes now is told to try again, so nothing can slip behi
 tombstones; 3. the log keeps them: the group is gone, or refuses: the group is Empty again.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from headrace.base.promise import Promise
@@ -286,20 +286,11 @@ class Commits:
                 count = len(keys)
                 deletions.append(self._bury(hosted).map(_counted(count)))
             elif keys:
-                deletions.append(self._forget(hosted, keys))
-        return _sum(deletions)
+                deletions.append(self.forget(hosted, keys))
+        return sum_of(deletions)
 
-    def on_topics_deleted(self, names: Iterable[str]) -> Promise[int]:
-        """Forget what groups committed for topics that are gone; a promise of how many offsets."""
-        gone = frozenset(names)
-        deletions = []
-        for hosted in self._shards.hosted():
-            keys = [key for key in hosted.offsets.keys() if key[0] in gone]  # noqa: SIM118
-            if keys and not hosted.group.is_dead:
-                deletions.append(self._forget(hosted, keys))
-        return _sum(deletions)
-
-    def _forget(self, hosted: HostedGroup, keys: list[TopicPartition]) -> Promise[int]:
+    def forget(self, hosted: HostedGroup, keys: list[TopicPartition]) -> Promise[int]:
+        """Whatever their age; a promise of how many."""
         changes: dict[TopicPartition, CommittedOffset | None] = dict.fromkeys(keys)
         count = len(keys)
         return self._change(hosted, changes).map(lambda error: 0 if error else count)
@@ -462,7 +453,7 @@ def _counted(count: int) -> Callable[[ErrorCode], int]:
     return lambda error: count if error is ErrorCode.NONE else 0
 
 
-def _sum(parts: list[Promise[int]]) -> Promise[int]:
+def sum_of(parts: list[Promise[int]]) -> Promise[int]:
     total: Promise[int] = Promise()
     values: list[int] = []
 

@@ -19,6 +19,7 @@ from headrace.broker.groups import joining, session
 from headrace.broker.groups.commits import Commits
 from headrace.broker.groups.consumer.coordination import ConsumerGroups
 from headrace.broker.groups.consumer.group import ConsumerGroup
+from headrace.broker.groups.deleted_topics import DeletedTopics
 from headrace.broker.groups.group import Group
 from headrace.broker.groups.lag import FindPartition, GroupLag, GroupLags
 from headrace.broker.groups.member import (
@@ -63,6 +64,7 @@ class GroupCoordinator:
         self._timers = timers
         self._shards = Shards(self.settings, offsets_log, clock, timers, random)
         self.commits = Commits(self._shards, image_source)
+        self.deleted_topics = DeletedTopics(self._shards, self.commits, image_source)
         self.consumer = ConsumerGroups(self._shards, image_source)
         self.share = ShareGroups(self._shards, image_source, timers.call_later)
         self._lags = GroupLags(self._shards, self.share.offsets)
@@ -71,7 +73,7 @@ class GroupCoordinator:
     # Life
 
     def start(self) -> None:
-        """Load what this broker leads and begin to look for expired offsets."""
+        """Load what this broker leads and begin to look for offsets to forget."""
         self._shards.load_local()
         self._schedule_retention()
 
@@ -100,6 +102,7 @@ class GroupCoordinator:
     def _on_retention_check(self) -> None:
         self._retention_timer = None
         self.commits.expire()
+        self.deleted_topics.look()
         self._schedule_retention()
 
     # Where groups live
@@ -252,10 +255,10 @@ class GroupCoordinator:
     def on_topics_deleted(
         self, names: Iterable[str], topic_ids: Collection[bytes] = ()
     ) -> Promise[int]:
-        """Forget offsets of topics that are gone; a promise of how many."""
+        """Forget offsets of topics that are gone; a promise of how many there were at once."""
         self._shards.unload_lost()
         self.share.on_topics_deleted(topic_ids)
-        return self.commits.on_topics_deleted(names)
+        return self.deleted_topics.on_deleted(names)
 
 
 def type_of(group: AnyGroup) -> str:

@@ -1,6 +1,7 @@
 """Committed offsets: who may commit, what is read, what is forgotten and when."""
 
 import pytest
+from tests.unit.broker.groups.consumer.clients import Consumer, settle
 from tests.unit.broker.groups.stage import (
     DAY_MS,
     SESSION_MS,
@@ -251,6 +252,29 @@ def test_offsets_go_with_their_topic() -> None:
     assert stage.committed("t", 3, "other") is None
 
 
+def test_offsets_go_with_a_topic_whose_deletion_was_not_heard() -> None:
+    """Its coordinator was down, or another broker was about to be it."""
+    stage = Stage(image=image_of(topic_image("t"), topic_image("u")))
+    known = {name: topic.topic_id for name, topic in stage.image.topics_by_name.items()}
+    stage.coordinator.start()
+    stage.commit({("t", 0): 1}, topic_id=known["t"])
+    stage.commit({("u", 0): 2}, topic_id=known["u"])
+    stage.commit({("v", 0): 3})  # by a client of old, that knew no ids
+    stage.image.last_offset = 9
+    stage.pass_ms(600_000)
+    del stage.image.topics_by_name["t"], stage.image.topics_by_id[known["t"]]
+    stage.image.last_offset = 8
+    stage.pass_ms(1_800_000)
+    assert stage.committed("t", 0) == 1, "the image is read anew, and not yet where it was"
+    stage.image.last_offset = 10
+    stage.pass_ms(600_000)
+    assert stage.committed("t", 0) == 1, "a second look will tell"
+    stage.pass_ms(600_000)
+    assert [stage.committed(name, 0) for name in "tuv"] == [None, 2, 3]
+    stage.restart()
+    assert [stage.committed(name, 0) for name in "tuv"] == [None, 2, 3]
+
+
 # Expiring
 
 
@@ -286,6 +310,26 @@ def test_topics_that_a_stable_group_reads_no_longer_expire_by_commit() -> None:
     assert _expire(stage) == 1
     assert stage.committed("t", 0) == 1
     assert stage.committed("u", 0) is None
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_members_read_does_not_expire_right_after_a_load(protocol: str) -> None:
+    """KAFKA-8069: the members are known as soon as their offsets are."""
+    stage = Stage()
+    if protocol == "classic":
+        ann = stage.actor("ann", topics=("t",))
+        form(stage, ann)
+        ann.commit({("t", 0): 1})
+    else:
+        consumer = Consumer(stage, "ann")
+        settle(stage, consumer)
+        assert consumer.partitions
+        stage.commit({("t", 0): 1}, committer=Committer("ann", None, consumer.epoch))
+    assert stage.committed("t", 0) == 1
+    stage.clock.jump_wall(30 * DAY_MS)
+    stage.restart()
+    assert _expire(stage) == 0
+    assert stage.committed("t", 0) == 1
 
 
 def test_nothing_expires_while_a_group_rebalances() -> None:

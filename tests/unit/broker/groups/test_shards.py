@@ -165,6 +165,21 @@ def test_no_group_is_deleted_while_its_shard_is_loaded(monkeypatch: pytest.Monke
     assert stage.committed("t", 0) is None
 
 
+def test_a_topic_deleted_while_its_offsets_are_loaded_takes_them_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage, loaded = half_loaded(monkeypatch)
+    written = len(stage.log.partitions[0])
+    assert stage.coordinator.on_topics_deleted(["t"]).value() == 0
+    assert len(stage.log.partitions[0]) == written, "no tombstone overtakes the load"
+    stage.settle()
+    assert loaded.value() == written
+    assert [stage.committed("t", index) for index in range(4)] == [None] * 4
+    stage.commit({("t", 0): 3})  # of another topic of that name
+    stage.restart()
+    assert [stage.committed("t", index) for index in range(4)] == [3, None, None, None]
+
+
 def test_unloading_sends_waiting_members_away_and_a_load_brings_all_back() -> None:
     stage = Stage()
     ann, bob = stage.actor("ann"), stage.actor("bob")

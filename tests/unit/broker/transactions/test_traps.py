@@ -26,6 +26,11 @@ from headrace.broker.transactions.metadata import (
 from headrace.broker.transactions.states import TransactionState
 from headrace.testing.broker import SimulatedBroker
 from headrace.wire.kafka.errors import ErrorCode
+from headrace.wire.kafka.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 BOTH = pytest.mark.parametrize("bumps", [False, True], ids=["old protocol", "v2"])
 
@@ -121,6 +126,28 @@ def test_18_a_damaged_snapshot_is_rebuilt_from_the_log(bumps: bool, damage: byte
     assert again.fetch("t", 0, 0).last_stable_offset == 0, "the transaction is still open"
 
 
+def test_18_a_producer_s_state_lives_on_from_its_marker() -> None:
+    """KAFKA-9144: forgotten by the age of its data alone, a coordinator of the past could end the
+    next transaction."""
+    broker = transactional_broker("t", producer_id_expiration_ms="1000")
+    one = Transactor(broker)
+    one.init(timeout_ms=600_000)
+    assert one.write("t", 0, "a") == 0
+    broker.advance(900)
+    assert marked(one, coordinator_epoch=5) == 0
+    broker.advance(900)
+    broker.broker.partitions.retain()
+    assert marked(one, coordinator_epoch=4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    broker.stop()
+    broker.start()
+    again = Transactor(broker)
+    again.take(one.producer_id, one.producer_epoch)
+    assert marked(again, coordinator_epoch=4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    broker.advance(2_000)
+    broker.broker.partitions.retain()
+    assert marked(again, coordinator_epoch=4) == 0, "nobody knows it any more"
+
+
 def test_19_a_write_after_the_abort_opens_nothing() -> None:
     """KIP-890: the batch was held up, the transaction aborted meanwhile; old protocol."""
     broker = transactional_broker("t")
@@ -167,6 +194,32 @@ def test_19_a_delayed_end_does_not_end_the_next_transaction() -> None:
     assert only_metadata(broker).state is TransactionState.ONGOING
     assert one.end(commit=False) == 0
     assert committed_values(one, "t") == ["first"]
+
+
+@BOTH
+def test_19_an_end_after_the_coordinator_gave_up_ends_nothing(bumps: bool) -> None:
+    """The transaction timed out, its id was initialised anew, and then EndTxn arrives."""
+    interval = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "100"}
+    broker = transactional_broker("t", **interval)
+    one = Transactor(broker, bumps=bumps)
+    one.init(timeout_ms=1_000)
+    one.begin("t", 0)
+    assert one.write("t", 0, "first") == 0
+    delayed, version = one.end_request(commit=True), 5 if bumps else 1
+    broker.advance(2_000)
+    assert only_metadata(broker).state is TransactionState.COMPLETE_ABORT
+    # In v2 an epoch one behind may be a repetition, but not of a commit: it was an abort.
+    told = ErrorCode.INVALID_TXN_STATE if bumps else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert one.ask(delayed, version).error_code == told
+    heir = Transactor(broker, bumps=bumps)
+    assert heir.init() == 0
+    heir.begin("t", 0)
+    assert heir.write("t", 0, "next") == 0
+    late = ErrorCode.PRODUCER_FENCED if bumps else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert one.ask(delayed, version).error_code == late
+    assert only_metadata(broker).state is TransactionState.ONGOING
+    assert heir.end(commit=False) == 0
+    assert committed_values(heir, "t") == []
 
 
 def test_20_the_last_epoch_rotates_the_producer_id() -> None:
@@ -392,6 +445,19 @@ def test_23_pending_offsets_survive_a_load_in_either_outcome(
     getattr(broker, end)()
     broker.start()
     assert committed_offset(Transactor(broker), "g", "t", 0) == (0, 7 if commit else 3)
+
+
+def marked(one: Transactor, *, coordinator_epoch: int) -> int:
+    """An abort marker as a coordinator of that epoch would send it; its error code."""
+    marker = WritableTxnMarker(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+        coordinator_epoch=coordinator_epoch,
+    )
+    response = one.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+    return int(response.markers[0].topics[0].partitions[0].error_code)
 
 
 class Scripted:

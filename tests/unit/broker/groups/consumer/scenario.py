@@ -24,20 +24,7 @@ from headrace.cluster.image import RESOURCE_GROUP
 from headrace.wire.kafka.errors import ErrorCode
 
 
-def perform(text: str) -> str:
-    """The scenario again, with the answers it gives now."""
-    scenario = _Scenario()
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("#") or not line.strip():
-            lines.append(line)
-        elif line.startswith("> "):
-            lines.append(line)
-            lines += [f"  {told}" for told in scenario.run(line[2:].split())]
-    return "\n".join(lines) + "\n"
-
-
-class _Scenario:
+class Scenario:
     def __init__(self) -> None:
         self.stage = Stage(image=image_of())
         self.clients: dict[str, Consumer | ClassicConsumer] = {}
