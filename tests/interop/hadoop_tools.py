@@ -43,6 +43,7 @@ TOOLS = {
     "ec": "org.apache.hadoop.hdfs.tools.ECAdmin",
     "cacheadmin": "org.apache.hadoop.hdfs.tools.CacheAdmin",
     "debug": "org.apache.hadoop.hdfs.tools.DebugAdmin",
+    "diskbalancer": "org.apache.hadoop.hdfs.tools.DiskBalancerCLI",
     "steered-writer": "SteeredWriter",
 }
 
