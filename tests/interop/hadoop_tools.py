@@ -45,6 +45,7 @@ TOOLS = {
     "debug": "org.apache.hadoop.hdfs.tools.DebugAdmin",
     "diskbalancer": "org.apache.hadoop.hdfs.tools.DiskBalancerCLI",
     "steered-writer": "SteeredWriter",
+    "webhdfs-calls": "WebHdfsCalls",
 }
 
 QUIET_LOGGING = """\

@@ -59,8 +59,8 @@ class PinnedReplicas:
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
         self.refusals = 0
-        self.has_changed = False
-        """Since somebody looked: the NameNode is to be told."""
+        self.on_changed: Callable[[], None] = lambda: None
+        """What is held changed: the NameNode is to be told."""
         self._dataset = dataset
         self._log = log
         self._page_bytes = page_bytes
@@ -138,7 +138,7 @@ class PinnedReplicas:
             self._forget(held)
             return
         held.pin = outcome
-        self.has_changed = True
+        self.on_changed()
         self._log.info("pinned", replica=held.replica, used=self.used_bytes)
 
     def _release(self, block_id: int) -> None:
@@ -150,7 +150,7 @@ class PinnedReplicas:
             return  # still being read: given back when that is done
         held.pin.release()
         self._forget(held)
-        self.has_changed = True
+        self.on_changed()
 
     def _forget(self, held: _Held) -> None:
         block_id = held.replica.block_id

@@ -85,6 +85,7 @@ class NameNodeService:
         self._full_report_due_ms = 0
         self._volume_check_due_ms = 0
         self._cache_report_due_ms = 0
+        self._cache_reporting = False
         self._stopped = False
         self._failed: list[tuple[Volume, int]] = []
         dataset = context.dataset
@@ -265,7 +266,8 @@ class NameNodeService:
         if self._clock.monotonic_ms() >= self._full_report_due_ms:
             self.report_all()
         self._send_changes()
-        self._maybe_report_cache()
+        if self._clock.monotonic_ms() >= self._cache_report_due_ms:
+            self.report_cache()
 
     def _obey(self, answer: pb.HeartbeatResponseProto) -> None:
         assert self.commands is not None
@@ -327,22 +329,27 @@ class NameNodeService:
 
     # -- what is held in memory --------------------------------------------------------
 
-    def _maybe_report_cache(self) -> None:
-        """Which replicas are held: when that changed, and now and then."""
+    def report_cache(self) -> None:
+        """Which replicas are held: at once when that changed, and now and then."""
         pinned = self.commands.pinned if self.commands else None
-        pool, now_ms = self._context.dataset.pool, self._clock.monotonic_ms()
-        if pinned is None or pool is None or not self.registered:
+        pool = self._context.dataset.pool
+        if pinned is None or pool is None or not self.registered or self._cache_reporting:
+            self._cache_report_due_ms = 0  # with the next heartbeat, or after the one under way
             return
-        if not pinned.has_changed and now_ms < self._cache_report_due_ms:
-            return
-        pinned.has_changed = False
-        self._cache_report_due_ms = now_ms + self._settings.cache_report_ms
+        self._cache_reporting = True
+        self._cache_report_due_ms = self._clock.monotonic_ms() + self._settings.cache_report_ms
         request = pb.CacheReportRequestProto(
             registration=self._registration(),
             blockPoolId=pool.pool_id,
             blocks=[unsigned(block_id) for block_id in pinned.block_ids()],
         )
-        self._call("cacheReport", request).then(partial(self._told, "cache_report"))
+        self._call("cacheReport", request).then(self._on_cache_reported)
+
+    def _on_cache_reported(self, settled: "Promise[Any]") -> None:
+        self._cache_reporting = False
+        self._told("cache_report", settled)
+        if settled.error is None and self._cache_report_due_ms == 0:
+            self.report_cache()
 
     # -- changes -----------------------------------------------------------------------
 

@@ -215,6 +215,8 @@ class DatanodeNode:
             self.request_stop,
             self._pinned_replicas(dataset),
         )
+        if self._pinned is not None:
+            self._pinned.on_changed = service.report_cache
         self._scanner = BlockScanner(
             context,
             bytes_per_second=self._config["dfs.block.scanner.volume.bytes.per.second"],

@@ -105,7 +105,6 @@ def test_held_and_let_go(node: Node) -> None:
     node.memory.turn()
     assert node.memory.held == {replica.data_path: 1000}
     assert node.pinned.block_ids() == [1]
-    assert node.pinned.has_changed
     node.hold(1)
     node.pinned.let_go([1, 2])
     assert (node.memory.held, node.pinned.used_bytes) == ({}, 0)

@@ -342,6 +342,7 @@ def test_what_is_held_in_memory_is_told(node: DataNode) -> None:
         pin_file=lambda _file, _length: Pin(),
         off_the_loop=lambda action, on_done: on_done(action()),
     )
+    commands.pinned.on_changed = node.service.report_cache
     node.service.start()
     node.write(1)
     beats = [request for name, request in node.namenode.calls if name == "sendHeartbeat"]

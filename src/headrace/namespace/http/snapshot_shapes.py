@@ -78,7 +78,7 @@ def snapshots(found: Sequence[SnapshotStatus]) -> list[dict[str, Any]]:
         {
             "deletionStatus": "DELETED" if one.is_deleted else "ACTIVE",
             "dirStatus": file_status(one.status),
-            "parentFullPath": one.parent_path.removesuffix("/.snapshot") or "/",
+            "fullPath": f"{one.parent_path}/{one.status.path}",
             "snapshotID": one.snapshot_id,
         }
         for one in found

@@ -224,14 +224,14 @@ class WebHdfs:
                 if status is not None:
                     found[path] = {**shapes.file_status(status, ""), "path": path}
                 if left == 0:
-                    answer.resolve(shapes.answer({"Paths": list(found.values())}))
+                    answer.resolve(shapes.answer({"Paths": list(found.values()) or None}))
 
             for user in users:
                 path = f"/user/{user}/.Trash"
                 promise = ask(self._namenode, asked.GetFileInfo(path), caller)
                 promise.then(partial(on_status, path))
             if not users:
-                answer.resolve(shapes.answer({"Paths": []}))
+                answer.resolve(shapes.answer({"Paths": None}))
 
         def on_listed(settled: Promise[DirectoryListing | None]) -> None:
             listing = None if settled.error is not None else settled.value()
@@ -248,7 +248,7 @@ class WebHdfs:
 
         def show(status: FileStatus | None) -> WebResponse:
             _status(path)(status)
-            return shapes.answer({"ErasureCodingPolicy": None})
+            return shapes.answer(None)
 
         return ask(self._namenode, asked.GetFileInfo(path), caller).map(show)
 
