@@ -52,7 +52,6 @@ class Dataset:
         """A finalized replica goes, or is about to change."""
         self.on_volume_failed: Callable[[Volume, StorageError], None] = _ignore
         self._background = background
-        self._next_volume = 0
         self._removed = 0
 
     # -- looking -----------------------------------------------------------------------
@@ -116,16 +115,19 @@ class Dataset:
         return replica
 
     def _choose_volume(self, wanted_bytes: int) -> Volume:
-        """Round robin over the volumes that have room."""
-        count = len(self.volumes)
-        for step in range(count):
-            volume = self.volumes[(self._next_volume + step) % count]
-            if volume.failed:
-                continue
+        """In turns, by free space: one with twice the room has twice as many turns."""
+        roomy: list[tuple[Volume, int]] = []
+        for volume in self.live_volumes():
             with self._volume_at_risk(volume):
-                if volume.free_bytes() > wanted_bytes:
-                    self._next_volume = (self._next_volume + step + 1) % count
-                    return volume
+                free = volume.free_bytes()
+                if free > wanted_bytes:
+                    roomy.append((volume, free))
+        if roomy:
+            for volume, free in roomy:
+                volume.credit += free
+            chosen = max((volume for volume, _ in roomy), key=lambda volume: volume.credit)
+            chosen.credit -= sum(free for _, free in roomy)
+            return chosen
         raise Refusal(f"Out of space: no volume has {wanted_bytes} bytes left", DISK_OUT_OF_SPACE)
 
     # -- changing ----------------------------------------------------------------------
