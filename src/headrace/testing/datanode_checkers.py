@@ -1,7 +1,7 @@
 """Named checkers of a DataNode's replicas, read from its disk.
 
 Each raises AssertionError with the name of the property, as in the project's table of file system
-invariants (docs/TESTING).
+invariants (docs/NAMESPACE).
 """
 
 from headrace.datanode.block_files import BlockChecker, read_checksum

@@ -1,7 +1,7 @@
 """Named checkers of a namespace: what must hold after every replay, whoever replayed.
 
 Each raises AssertionError with the name of the property; the names D5, D6, … are those of the
-project's table of file system invariants (docs/TESTING).
+project's table of file system invariants (docs/NAMESPACE).
 """
 
 from headrace.namespace.datanodes import ReplicaState
