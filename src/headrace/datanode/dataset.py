@@ -227,6 +227,18 @@ class Dataset:
         if pipeline is not None:
             pipeline.bytes_acked = min(pipeline.bytes_acked, length)
 
+    def match_files(self, replica: Replica) -> None:
+        """Before a replica changes hands: a write that failed between data and checksums has left
+        more on disk than counts, and what comes next would land behind it (HDFS-11472)."""
+        pipeline = replica.pipeline
+        if pipeline is None or pipeline.data.size() == replica.num_bytes:
+            return
+        size = pipeline.data.size()
+        if size < replica.num_bytes:
+            raise Refusal(f"{replica} has {size} bytes on disk")
+        with self._volume_at_risk(replica.volume):
+            truncate_files(pipeline.data, pipeline.meta, pipeline.checksum, replica.num_bytes)
+
     def stop_writer(self, replica: Replica, reason: str) -> None:
         if replica.pipeline is not None and replica.pipeline.writer is not None:
             writer, replica.pipeline.writer = replica.pipeline.writer, None
