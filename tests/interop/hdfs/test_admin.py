@@ -256,3 +256,21 @@ def test_save_namespace_needs_safe_mode(hdfs: Shell) -> None:
         assert "successful" in hdfs("dfsadmin", "-saveNamespace").check().stdout
     finally:
         hdfs("dfsadmin", "-safemode", "leave").check()
+
+
+def test_its_role_is_told_to_haadmin(hdfs: Shell, dfs: FileSystem) -> None:
+    """As one of two NameNodes by the client's configuration; it stands alone and stays active."""
+    if not isinstance(dfs, LocalFileSystem):
+        pytest.skip("Apache's NameNode here is configured without high availability")
+    keys = {
+        "dfs.nameservices": "ns",
+        "dfs.ha.namenodes.ns": "nn1,nn2",
+        "dfs.namenode.rpc-address.ns.nn1": dfs.address,
+        "dfs.namenode.rpc-address.ns.nn2": "127.0.0.1:1",
+    }
+    settings = [word for key, value in keys.items() for word in ("-D", f"{key}={value}")]
+    assert hdfs("haadmin", *settings, "-getServiceState", "nn1").check().stdout == "active\n"
+    hdfs("haadmin", *settings, "-checkHealth", "nn1").check()
+    refused = hdfs("haadmin", *settings, "-transitionToStandby", "nn1")
+    assert refused.status != 0
+    assert "stands alone" in refused.stderr
