@@ -1,13 +1,17 @@
 """`hdfs dfsadmin`, `fsck`, snapshots and the other tools of an operator."""
 
+import json
 import re
 import time
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.interop.hdfs.conftest import FileSystem, Shell
 
-from headrace.testing.filesystem import LocalFileSystem
+from headrace.testing.filesystem import LocalFileSystem, LocalProcess
 
 pytestmark = pytest.mark.java
 
@@ -98,15 +102,27 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
     hdfs("dfs", "-rm", "-r", folder).check()
 
 
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
+        time.sleep(0.2)
+
+
 def await_row(hdfs: Shell, words: tuple[str, ...], expected: list[str]) -> None:
     """What `cacheadmin` tells in its last line; DataNodes report with their heartbeats."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        row = hdfs("cacheadmin", *words).check().stdout.splitlines()[-1].split()
-        if row == expected:
-            return
-        assert time.monotonic() < deadline, row
-        time.sleep(0.2)
+
+    def is_told() -> bool:
+        lines = hdfs("cacheadmin", *words).check().stdout.splitlines()
+        return lines[-1].split() == expected
+
+    eventually(is_told, " ".join(expected))
+
+
+def jmx(node: LocalProcess) -> list[dict[str, Any]]:
+    with urllib.request.urlopen(f"http://{node.where['http']}/jmx", timeout=10) as answer:
+        beans: list[dict[str, Any]] = json.loads(answer.read())["beans"]
+        return beans
 
 
 def locked_kib(pid: int) -> int:
@@ -137,8 +153,15 @@ def test_cache_pools_and_directives(hdfs: Shell, dfs: FileSystem, folder: str, l
     await_row(hdfs, list_it, listed)
     if is_ours:
         assert sum(locked_kib(node.pid) for node in dfs.datanodes) == 2 * 8
-        report = hdfs("dfsadmin", "-report").check().stdout
-        assert report.count("Cache Used: 8192 (8 KB)") == 2
+        eventually(
+            lambda: (
+                hdfs("dfsadmin", "-report").check().stdout.count("Cache Used: 8192 (8 KB)") == 2
+            ),
+            "heartbeats tell how much is used",
+        )
+        beans = [bean for node in dfs.datanodes for bean in jmx(node) if "CacheUsed" in bean]
+        assert sum(bean["CacheUsed"] for bean in beans) == 2 * 8192
+        assert sum(bean["NumBlocksCached"] for bean in beans) == 2
     hidden = hdfs("cacheadmin", "-listDirectives", "-pool", pool, user="eve").check().stdout
     assert "Found 0 entries" in hidden
 
@@ -155,10 +178,7 @@ def test_cache_pools_and_directives(hdfs: Shell, dfs: FileSystem, folder: str, l
     hdfs("cacheadmin", "-removePool", pool).check()
     assert pool not in hdfs("cacheadmin", "-listPools").check().stdout
     if is_ours:
-        deadline = time.monotonic() + WAIT_S
-        while sum(locked_kib(node.pid) for node in dfs.datanodes):
-            assert time.monotonic() < deadline, "memory is still held"
-            time.sleep(0.2)
+        eventually(lambda: not any(locked_kib(n.pid) for n in dfs.datanodes), "nothing is held")
 
 
 def test_reconfiguration_tells_that_none_was(hdfs: Shell, dfs: FileSystem) -> None:
@@ -200,13 +220,12 @@ def test_a_lost_block_is_told_and_never_read_as_something_else(
         impatient = ("-D", "dfs.client.retry.window.base=10")
         read = hdfs("dfs", *impatient, "-cat", f"{folder}/f")
         assert (read.status, read.stdout) == (1, "")
-        deadline = time.monotonic() + WAIT_S
-        while "has 1 CORRUPT blocks" not in (
-            told := hdfs("fsck", folder, "-list-corruptfileblocks").stdout
-        ):
-            assert time.monotonic() < deadline, told
-            time.sleep(0.2)
-        assert f"{block}\t{folder}/f" in told
+
+        def listed() -> str:
+            return hdfs("fsck", folder, "-list-corruptfileblocks").stdout
+
+        eventually(lambda: "has 1 CORRUPT blocks" in listed(), "the NameNode knows")
+        assert f"{block}\t{folder}/f" in listed()
         assert "is CORRUPT" in hdfs("fsck", folder).stdout
     finally:
         hdfs("dfs", "-rm", "-skipTrash", f"{folder}/f").check()
