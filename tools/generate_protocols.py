@@ -1,16 +1,27 @@
-"""Writes docs/PROTOCOLS.md from the broker's API registry; `--check` only compares.
+"""Writes docs/PROTOCOLS.md from what the servers serve; `--check` only compares.
 
 Owns: the page's words and tables. Facts come from `headrace.broker.api.registry.APIS` (key, name,
-lowest and highest version) and from the docstring of each API's module.
-Must not know: how any API works; it imports no handler.
+lowest and highest version), from the docstring of each API's module, and for HDFS from the tables
+that the NameNode's and DataNode's ports are made of.
+Must not know: how any API or method works.
 """
 
 import argparse
 import ast
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from headrace.broker.api.registry import APIS, Api
+from headrace.datanode.ipc import ClientDatanodeCalls, InterDatanodeCalls
+from headrace.datanode.operations import OPERATIONS
+from headrace.namespace.http.webhdfs import WebHdfs
+from headrace.namespace.rpc.endpoint import namenode_endpoint
+from headrace.testing.namenode import SimulatedNameNode
+from headrace.wire.hadoop import rpc_protocols as protocols
+from headrace.wire.hadoop.rpc_protocols import RpcProtocol
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "PROTOCOLS.md"
@@ -45,11 +56,59 @@ Notes
 ## Each API in its own words
 """
 
-TAIL = """
+HDFS_HEAD = """
 ## HDFS
 
-Not served yet.
+Hadoop RPC version 9 with SIMPLE authentication (a client may negotiate SASL first), data transfer
+version 28, and WebHDFS. The lists come from what the ports are given to serve. A method that is not
+named is refused as unknown; encryption zones, erasure coding, delegation tokens and the storage
+policy satisfier are refused by a sentence, and whoever asks whether there are any hears that there
+are none.
 """
+
+
+def rpc_protocols() -> dict[str, RpcProtocol]:
+    found = [each for each in vars(protocols).values() if isinstance(each, RpcProtocol)]
+    return {protocol.java_name: protocol for protocol in found}
+
+
+def rpc_rows(served: Mapping[str, Collection[str]]) -> str:
+    """A paragraph a protocol: what is served of it, and what is not."""
+    known, text = rpc_protocols(), ""
+    for java_name, methods in sorted(served.items()):
+        protocol = known[java_name]
+        left = [name for name in protocol.methods if name not in methods]
+        text += f"\n**{java_name}**, version {protocol.version}: {len(methods)} of "
+        text += f"{len(protocol.methods)} methods.\n`{'` `'.join(sorted(methods))}`\n"
+        if left:
+            text += f"Not served: `{'` `'.join(sorted(left))}`\n"
+    return text
+
+
+def hdfs() -> str:
+    namenode = SimulatedNameNode().namenode
+    endpoint = namenode_endpoint(namenode, lambda _: (), lambda _, __: None)
+    text = HDFS_HEAD + "\n### The NameNode's RPC port\n" + rpc_rows(endpoint.protocols)
+    nothing: Any = SimpleNamespace(dataset=None)
+    datanode = {
+        protocols.INTER_DATANODE.java_name: InterDatanodeCalls(nothing).handlers(),
+        protocols.CLIENT_DATANODE.java_name: ClientDatanodeCalls(
+            nothing,
+            uptime_s=lambda: 0,
+            shut_down=lambda: None,
+            report_blocks=lambda _: None,
+            balancer_bandwidth=lambda: 0,
+        ).handlers(),
+    }
+    text += "\n### A DataNode's RPC port\n" + rpc_rows(datanode)
+    names = [f"`{op.name}` ({op.value})" for op in sorted(OPERATIONS)]
+    text += "\n### A DataNode's data transfer port\n\n" + ", ".join(names) + ".\n"
+    text += "Short-circuit requests are answered with ERROR_UNSUPPORTED.\n\n### WebHDFS\n"
+    served = WebHdfs(namenode, lambda _: (), "").operations()
+    for method in ("GET", "PUT", "POST", "DELETE"):
+        told = sorted(name for verb, name in served if verb == method)
+        text += f"\n{method}: `{'` `'.join(told)}`\n"
+    return text
 
 
 def versions_of(api: Api) -> str:
@@ -76,7 +135,7 @@ def words_of(api: Api) -> str:
 def page() -> str:
     apis = sorted(APIS, key=lambda api: api.key)
     table = HEAD.format(count=len(apis)) + "".join(map(row_of, apis))
-    return table + NOTES + "".join(map(words_of, apis)) + TAIL
+    return table + NOTES + "".join(map(words_of, apis)) + hdfs()
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ import os
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import hdfs_native
@@ -138,33 +139,61 @@ def replica_path(node: LocalProcess, block_id: int) -> Path:
     return path
 
 
-def good_replicas(dfs: LocalFileSystem, block_id: int, data: bytes) -> tuple[int, int]:
-    """How many replicas on disk are right, and how many are wrong."""
-    contents = []
+def meta_of(path: Path) -> bytes:
+    """The checksums beside a replica; nothing where they are missing."""
+    with contextlib.suppress(FileNotFoundError):
+        for meta in path.parent.glob(f"{path.name}_*.meta"):
+            return meta.read_bytes()
+    return b""
+
+
+def good_replicas(dfs: LocalFileSystem, block_id: int, data: bytes, meta: bytes) -> tuple[int, int]:
+    """How many replicas on disk are right, bytes and checksums, and how many are wrong."""
+    found = []
     for node in dfs.datanodes:
         for path in node.data.glob(f"data/current/BP-*/current/finalized/*/*/blk_{block_id}"):
             with contextlib.suppress(FileNotFoundError):
-                contents.append(path.read_bytes())
-    return contents.count(data), len(contents) - contents.count(data)
+                found.append((path.read_bytes(), meta_of(path)) == (data, meta))
+    return found.count(True), found.count(False)
 
 
-def test_a_flipped_byte_is_not_read_and_the_replica_is_replaced(dfs: LocalFileSystem) -> None:
+def damage(path: Path, kind: str) -> None:
+    (meta,) = path.parent.glob(f"{path.name}_*.meta")
+    match kind:
+        case "a flipped byte" | "a flipped checksum":
+            damaged, at = (path, MIB + 7) if kind == "a flipped byte" else (meta, 3_000)
+            with damaged.open("r+b") as file:
+                file.seek(at)
+                flipped = bytes([file.read(1)[0] ^ 0x10])
+                file.seek(at)
+                file.write(flipped)
+        case "no checksums":
+            meta.unlink()
+        case _:
+            os.truncate(meta, 2)
+
+
+def test_what_is_damaged_is_not_read_and_is_replaced(dfs: LocalFileSystem) -> None:
+    """Of each file one replica is bad, its bytes or its checksums."""
     files = Files(dfs)
-    data = os.urandom(3 * MIB)
-    with files.client.create("/file", options(3)) as file:
-        file.write(data)
-    (block,) = files.blocks("/file")
-    for node in files.nodes_of(block)[:1]:
-        with replica_path(node, block.b.blockId).open("r+b") as file:
-            file.seek(MIB + 7)
-            flipped = bytes([file.read(1)[0] ^ 0x10])
-            file.seek(MIB + 7)
-            file.write(flipped)
-    for _ in range(6):
-        assert files.read("/file") == data
+    kinds = ("a flipped byte", "a flipped checksum", "no checksums", "two bytes of checksums")
+    written = {}
+    for index, kind in enumerate(kinds):
+        path, data = f"/file-{index}", os.urandom(3 * MIB)
+        with files.client.create(path, options(3)) as file:
+            file.write(data)
+        (block,) = files.blocks(path)
+        bad = replica_path(files.nodes_of(block)[0], block.b.blockId)
+        written[path] = (block.b.blockId, data, meta_of(bad))
+        damage(bad, kind)
+    for _ in range(4):
+        for path, (_, data, _) in written.items():
+            assert files.read(path) == data, path
     # hdfs-native does not tell the NameNode; the nodes' own scanners do.
-    eventually(lambda: good_replicas(dfs, block.b.blockId, data) == (3, 0), "three good replicas")
-    assert files.read("/file") == data
+    for path, (block_id, data, meta) in written.items():
+        healed = partial(good_replicas, dfs, block_id, data, meta)
+        eventually(lambda healed=healed: healed() == (3, 0), path)  # type: ignore[misc]
+        assert files.read(path) == data
 
 
 def test_a_node_that_comes_back_brings_its_replicas(dfs: LocalFileSystem) -> None:

@@ -43,7 +43,9 @@ TOOLS = {
     "ec": "org.apache.hadoop.hdfs.tools.ECAdmin",
     "cacheadmin": "org.apache.hadoop.hdfs.tools.CacheAdmin",
     "debug": "org.apache.hadoop.hdfs.tools.DebugAdmin",
+    "diskbalancer": "org.apache.hadoop.hdfs.tools.DiskBalancerCLI",
     "steered-writer": "SteeredWriter",
+    "webhdfs-calls": "WebHdfsCalls",
 }
 
 QUIET_LOGGING = """\

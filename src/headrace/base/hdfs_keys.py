@@ -238,7 +238,19 @@ _NAMENODE = (
     ),
     _key("dfs.hosts", _S, "", "File of the DataNodes that may join; empty: all."),
     _key("dfs.hosts.exclude", _S, "", "File of the DataNodes to decommission."),
-    _key("net.topology.table.file.name", _S, None, "File of `host rack` lines."),
+    _key(
+        "net.topology.table.file.name",
+        _S,
+        None,
+        "File of `host rack` lines; read at the start and by `dfsadmin -refreshNodes`.",
+    ),
+    _key(
+        "dfs.namenode.path.based.cache.refresh.interval.ms",
+        _L,
+        30_000,
+        "Milliseconds between looks at which blocks are to be held in memory.",
+        _ONE_UP,
+    ),
     _key(
         "headrace.webhdfs.proxy",
         _B,
@@ -328,6 +340,20 @@ _DATANODE = (
     _key("dfs.datanode.drop.cache.behind.writes", _B, False, "Drop written data from the cache."),
     _key("dfs.datanode.drop.cache.behind.reads", _B, False, "Drop read data from the cache."),
     _key("dfs.datanode.readahead.bytes", _L, 4 * _MIB, "Bytes read ahead.", _ZERO_UP),
+    _key(
+        "dfs.datanode.max.locked.memory",
+        _L,
+        0,
+        "Bytes of memory for blocks that cache directives name; 0: none are held.",
+        _ZERO_UP,
+    ),
+    _key(
+        "dfs.cachereport.intervalMsec",
+        _L,
+        10_000,
+        "Milliseconds between reports of the blocks held in memory.",
+        _ONE_UP,
+    ),
     _key("dfs.datanode.synconclose", _B, False, "Sync a block to disk when it is finished."),
     _key(
         "dfs.datanode.balance.bandwidthPerSec",

@@ -99,7 +99,13 @@ def ls(
 
 @commands.command("stat")
 def stat(path: PathArgument, fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
-    """Tell all about one file or directory."""
+    """Tell all about one file or directory.
+
+    \b
+    Examples:
+      headrace fs stat /events/part-0.parquet
+      headrace fs stat /events --json | jq .owner
+    """
     with open_files(fs, data) as client:
         described = describe(client.get_file_info(path))
     if as_json:
@@ -110,7 +116,13 @@ def stat(path: PathArgument, fs: Fs = None, data: Data = None, as_json: Json = F
 
 @commands.command("du")
 def du(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
-    """Count files, bytes and the space they take with all replicas."""
+    """Count files, bytes and the space they take with all replicas.
+
+    \b
+    Examples:
+      headrace fs du /events /backup
+      headrace fs du / --json
+    """
     with open_files(fs, data) as client:
         found = []
         for path in paths:
@@ -143,7 +155,13 @@ def mkdir(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Make directories, and those above them."""
+    """Make directories, and those above them.
+
+    \b
+    Examples:
+      headrace fs mkdir /events/raw
+      headrace fs mkdir --mode 1777 /scratch
+    """
     permission = parse_mode(mode)
     with open_files(fs, data) as client:
         for path in paths:
@@ -158,7 +176,13 @@ def mv(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Rename, in one step that nobody sees half done; into TARGET if that is a directory."""
+    """Rename, in one step that nobody sees half done; into TARGET if that is a directory.
+
+    \b
+    Examples:
+      headrace fs mv /staging/day-1 /events/day-1
+      headrace fs mv --overwrite /new.json /current.json
+    """
     with open_files(fs, data) as client:
         if _is_directory(client, target):
             target = f"{target.rstrip('/')}/{source.rstrip('/').rpartition('/')[2]}"
@@ -174,7 +198,13 @@ def _is_directory(client: "hdfs_native.Client", path: str) -> bool:
 
 @commands.command("rm")
 def rm(paths: Paths, recursive: Recursive = False, fs: Fs = None, data: Data = None) -> None:
-    """Delete files, with -r directories and all below them. There is no trash."""
+    """Delete files, with -r directories and all below them. There is no trash.
+
+    \b
+    Examples:
+      headrace fs rm /events/part-0.parquet
+      headrace fs rm -r /events/old
+    """
     with open_files(fs, data) as client:
         for path in paths:
             if not recursive and client.get_file_info(path).isdir:
@@ -190,7 +220,13 @@ def chmod(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Set permissions."""
+    """Set permissions.
+
+    \b
+    Examples:
+      headrace fs chmod 640 /events/part-0.parquet
+      headrace fs chmod 1777 /scratch
+    """
     permission = parse_mode(mode)
     with open_files(fs, data) as client:
         for path in paths:
@@ -204,7 +240,13 @@ def chown(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Set the owner, the group, or both."""
+    """Set the owner, the group, or both.
+
+    \b
+    Examples:
+      headrace fs chown anna /events
+      headrace fs chown anna:staff /events /backup
+    """
     user, _, group = owner.partition(":")
     with open_files(fs, data) as client:
         for path in paths:
@@ -218,7 +260,12 @@ def setrep(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Set how many replicas the blocks of files have."""
+    """Set how many replicas the blocks of files have.
+
+    \b
+    Examples:
+      headrace fs setrep 2 /backup/logs.tar
+    """
     with open_files(fs, data) as client:
         for path in paths:
             client.set_replication(path, count)
@@ -234,7 +281,14 @@ def xattr(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Show, set or remove extended attributes."""
+    """Show, set or remove extended attributes.
+
+    \b
+    Examples:
+      headrace fs xattr /events user.origin sensors
+      headrace fs xattr /events
+      headrace fs xattr /events user.origin --remove
+    """
     with open_namenode(fs, data) as namenode:
         if remove and name:
             namenode.remove_xattr(path, name)

@@ -38,7 +38,13 @@ def add_to(commands: typer.Typer) -> None:
 
 
 def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
-    """Tell how much there is, and how each DataNode does."""
+    """Tell how much there is, and how each DataNode does.
+
+    \b
+    Examples:
+      headrace fs report
+      headrace fs report --json | jq '.datanodes[].name'
+    """
     with open_namenode(fs, data) as namenode:
         stats = namenode.stats()
         live = {node.uuid for node in namenode.datanodes("LIVE")}
@@ -89,7 +95,13 @@ def safemode(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Tell whether writes are refused; stop or allow them."""
+    """Tell whether writes are refused; stop or allow them.
+
+    \b
+    Examples:
+      headrace fs safemode
+      headrace fs safemode leave
+    """
     with open_namenode(fs, data) as namenode:
         is_on = namenode.safe_mode(action.value)
     if as_json:
@@ -109,7 +121,13 @@ def fsck(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Check that all blocks have their replicas; exit 1 if some are missing."""
+    """Check that all blocks have their replicas; exit 1 if some are missing.
+
+    \b
+    Examples:
+      headrace fs fsck / --data /srv/headrace
+      headrace fs fsck /events --files --blocks --locations --http 127.0.0.1:9870
+    """
     query = {"ugi": user_name(), "path": path}
     for name, wanted in (("files", files), ("blocks", blocks), ("locations", locations)):
         if wanted:
@@ -149,7 +167,14 @@ def quota(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Show or set the quotas of a directory: names, and bytes with all replicas."""
+    """Show or set the quotas of a directory: names, and bytes with all replicas.
+
+    \b
+    Examples:
+      headrace fs quota /events
+      headrace fs quota /events --names 10000 --space 1000000000
+      headrace fs quota /events --names -1
+    """
     with open_namenode(fs, data) as namenode:
         if names is not None or space is not None:
             namenode.set_quota(path, names=names, space=space)
@@ -164,7 +189,13 @@ def quota(
 def open_files(
     path: PathArgument = "/", fs: Fs = None, data: Data = None, as_json: Json = False
 ) -> None:
-    """List files that are being written, and by whom."""
+    """List files that are being written, and by whom.
+
+    \b
+    Examples:
+      headrace fs open-files
+      headrace fs open-files /events --json
+    """
     with open_namenode(fs, data) as namenode:
         found = list(namenode.open_files(path))
     if as_json:
@@ -178,14 +209,24 @@ def open_files(
 
 @snapshots.command("allow")
 def allow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
-    """Let a directory have snapshots."""
+    """Let a directory have snapshots.
+
+    \b
+    Examples:
+      headrace fs snapshot allow /events
+    """
     with open_namenode(fs, data) as namenode:
         namenode.allow_snapshot(path)
 
 
 @snapshots.command("disallow")
 def disallow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
-    """Take that back, once it has none."""
+    """Take that back, once it has none.
+
+    \b
+    Examples:
+      headrace fs snapshot disallow /events
+    """
     with open_namenode(fs, data) as namenode:
         namenode.disallow_snapshot(path)
 
@@ -200,14 +241,25 @@ def create(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Make a snapshot; prints its path."""
+    """Make a snapshot; prints its path.
+
+    \b
+    Examples:
+      headrace fs snapshot create /events
+      headrace fs snapshot create /events before-cleanup
+    """
     with open_namenode(fs, data) as namenode:
         print(namenode.create_snapshot(path, name))
 
 
 @snapshots.command("delete")
 def delete(path: PathArgument, name: SnapshotName, fs: Fs = None, data: Data = None) -> None:
-    """Delete a snapshot."""
+    """Delete a snapshot.
+
+    \b
+    Examples:
+      headrace fs snapshot delete /events before-cleanup
+    """
     with open_namenode(fs, data) as namenode:
         namenode.delete_snapshot(path, name)
         say(f"deleted snapshot {name} of {path}")
@@ -221,7 +273,12 @@ def rename(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Rename a snapshot."""
+    """Rename a snapshot.
+
+    \b
+    Examples:
+      headrace fs snapshot rename /events before-cleanup kept
+    """
     with open_namenode(fs, data) as namenode:
         namenode.rename_snapshot(path, name, new_name)
 
@@ -233,7 +290,13 @@ def list_snapshots(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List the snapshots of a directory, or the directories that may have some."""
+    """List the snapshots of a directory, or the directories that may have some.
+
+    \b
+    Examples:
+      headrace fs snapshot list
+      headrace fs snapshot list /events --json
+    """
     with open_namenode(fs, data) as namenode:
         if path is None:
             rows = [[found] for found in namenode.snapshottable()]
@@ -259,7 +322,13 @@ def diff(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what changed: M modified, + made, - deleted, R renamed."""
+    """Tell what changed: M modified, + made, - deleted, R renamed.
+
+    \b
+    Examples:
+      headrace fs snapshot diff /events monday tuesday
+      headrace fs snapshot diff /events monday
+    """
     with open_namenode(fs, data) as namenode:
         changes = namenode.snapshot_diff(path, older, newer)
     if as_json:

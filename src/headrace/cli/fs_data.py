@@ -3,6 +3,7 @@
 hdfs-native moves them; a bar on the terminal shows how far it is.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 _TAIL_BYTES = 1024
+_COPYING = "._COPYING_"
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", "-f", help="Replace what exists.")]
 
@@ -60,14 +62,17 @@ def put(
     import hdfs_native
 
     options = hdfs_native.WriteOptions(
-        overwrite=overwrite, replication=replication, block_size=block_size
+        overwrite=True, replication=replication, block_size=block_size
     )
     with open_files(fs, data) as client:
         plan = list(_put_plan(client, sources, target))
         total = sum(path.stat().st_size for path, _ in plan if path is not None)
         with progress("put", total) as bar:
             for path, name in plan:
+                if not overwrite and _exists(client, name):
+                    raise HeadraceError(f"{name} already exists; say --overwrite to replace it")
                 _put_one(client, path, name, options, bar)
+                client.rename(name + _COPYING, name, overwrite)
 
 
 def _put_plan(
@@ -105,11 +110,33 @@ def _put_one(
 ) -> None:
     with (
         sys.stdin.buffer if path is None else path.open("rb") as source,
-        client.create(name, options) as sink,
+        _created_aside(client, name, options) as sink,
     ):
         while chunk := source.read(_CHUNK_BYTES):
             sink.write(chunk)
             bar.advance(len(chunk))
+
+
+@contextlib.contextmanager
+def _created_aside(client: "hdfs_native.Client", name: str, options: Any) -> Iterator[Any]:
+    """Written aside and renamed, as `hdfs dfs -put` does: a broken copy never has the file's name,
+    and what it was to replace is still there."""
+    aside = name + _COPYING
+    try:
+        with client.create(aside, options) as sink:
+            yield sink
+    except BaseException:
+        with contextlib.suppress(Exception):
+            client.delete(aside, False)
+        raise
+
+
+def _exists(client: "hdfs_native.Client", name: str) -> bool:
+    try:
+        client.get_file_info(name)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def get(
@@ -119,7 +146,13 @@ def get(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Copy a file (or a directory) out of the file system."""
+    """Copy a file (or a directory) out of the file system.
+
+    \b
+    Examples:
+      headrace fs get /events/part-0.parquet
+      headrace fs get /events local-copy --overwrite
+    """
     with open_files(fs, data) as client:
         plan = list(_get_plan(client, source, Path(target)))
         with progress("get", sum(length for _, _, length in plan)) as bar:
@@ -158,7 +191,13 @@ def read_chunks(client: "hdfs_native.Client", name: str) -> Iterator[bytes]:
 
 
 def cat(paths: Paths, fs: Fs = None, data: Data = None) -> None:
-    """Print files."""
+    """Print files.
+
+    \b
+    Examples:
+      headrace fs cat /logs/a.txt /logs/b.txt
+      headrace fs cat /backup/logs.tar | tar t
+    """
     with open_files(fs, data) as client:
         for path in paths:
             for chunk in read_chunks(client, path):
@@ -172,7 +211,13 @@ def tail(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Print the last bytes of a file."""
+    """Print the last bytes of a file.
+
+    \b
+    Examples:
+      headrace fs tail /logs/a.txt
+      headrace fs tail -c 100 /logs/a.txt
+    """
     with open_files(fs, data) as client:
         length = client.get_file_info(path).length
         start = max(0, length - count)
@@ -192,18 +237,32 @@ def append(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Append a local file or stdin to a file."""
+    """Append a local file or stdin to a file.
+
+    \b
+    Examples:
+      headrace fs append /logs/a.txt more.txt
+      date | headrace fs append /logs/a.txt
+    """
+    total = None if source == "-" else Path(source).stat().st_size
     with (
         open_files(fs, data) as client,
         sys.stdin.buffer if source == "-" else Path(source).open("rb") as local,
         client.append(path) as sink,
+        progress("append", total) as bar,
     ):
         while chunk := local.read(_CHUNK_BYTES):
             sink.write(chunk)
+            bar.advance(len(chunk))
 
 
 def touch(paths: Paths, fs: Fs = None, data: Data = None) -> None:
-    """Make empty files; what exists gets the present as its time."""
+    """Make empty files; what exists gets the present as its time.
+
+    \b
+    Examples:
+      headrace fs touch /events/_SUCCESS
+    """
     import time
 
     now_ms = int(time.time() * 1000)
@@ -223,7 +282,12 @@ def truncate(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Cut a file."""
+    """Cut a file.
+
+    \b
+    Examples:
+      headrace fs truncate 1000 /logs/a.txt
+    """
     with open_namenode(fs, data) as namenode:
         if not namenode.truncate(path, length):
             say("the last block is being cut; the file opens again in a moment")
@@ -235,13 +299,24 @@ def concat(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-    """Move the blocks of other files of the same directory to the end of TARGET."""
+    """Move the blocks of other files of the same directory to the end of TARGET.
+
+    \b
+    Examples:
+      headrace fs concat /logs/all /logs/a /logs/b
+    """
     with open_namenode(fs, data) as namenode:
         namenode.concat(target, sources)
 
 
 def checksum(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
-    """Tell HDFS's checksum of files, computed by the DataNodes."""
+    """Tell HDFS's checksum of files, computed by the DataNodes.
+
+    \b
+    Examples:
+      headrace fs checksum /events/part-0.parquet
+      headrace fs checksum /a /b --json | jq -r '.[].checksum'
+    """
     from headrace.client.file_checksum import file_checksum
 
     with open_namenode(fs, data) as namenode:

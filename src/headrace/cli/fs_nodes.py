@@ -38,7 +38,13 @@ def add_to(commands: typer.Typer) -> None:
 def decommission(
     node: NodeName, wait: Wait = True, fs: Fs = None, data: Data = None, as_json: Json = False
 ) -> None:
-    """Copy everything off a DataNode, for good: it may be stopped when this ends."""
+    """Copy everything off a DataNode, for good: it may be stopped when this ends.
+
+    \b
+    Examples:
+      headrace fs decommission 127.0.0.1:9866
+      headrace fs decommission 127.0.0.1:9866 --no-wait
+    """
     with open_namenode(fs, data) as namenode:
         namenode.set_admin_state(node, "DECOMMISSIONED")
         _follow(namenode, node, wait=wait, as_json=as_json)
@@ -54,7 +60,12 @@ def maintenance(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Let a DataNode be away for a while: its blocks are readable, but not copied elsewhere."""
+    """Let a DataNode be away for a while: its blocks are readable, but not copied elsewhere.
+
+    \b
+    Examples:
+      headrace fs maintenance 127.0.0.1:9866 --minutes 30
+    """
     until_ms = int(time.time() * 1000) + minutes * 60_000 if minutes else 0
     with open_namenode(fs, data) as namenode:
         namenode.set_admin_state(node, "IN_MAINTENANCE", until_ms)
@@ -62,7 +73,12 @@ def maintenance(
 
 
 def recommission(node: NodeName, fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
-    """Take a DataNode back into service."""
+    """Take a DataNode back into service.
+
+    \b
+    Examples:
+      headrace fs recommission 127.0.0.1:9866
+    """
     with open_namenode(fs, data) as namenode:
         namenode.set_admin_state(node, "IN_SERVICE")
         _follow(namenode, node, wait=False, as_json=as_json)
@@ -106,7 +122,13 @@ def balance(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Move blocks from full DataNodes to empty ones until all are about equally full."""
+    """Move blocks from full DataNodes to empty ones until all are about equally full.
+
+    \b
+    Examples:
+      headrace fs balance
+      headrace fs balance --threshold 2
+    """
     done = _Balanced()
     with open_namenode(fs, data) as namenode, progress("blocks moved") as bar:
         pool_id = namenode.block_pool()

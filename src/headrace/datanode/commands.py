@@ -12,8 +12,13 @@ from headrace.datanode.block_recovery import BlockRecovery, CallPeer, Commit
 from headrace.datanode.context import Context
 from headrace.datanode.copying import BlockCopy
 from headrace.datanode.errors import Refusal
+from headrace.datanode.pinning import PinnedReplicas
 from headrace.wire.hadoop.protos.data_transfer_pb2 import OpWriteBlockProto
-from headrace.wire.hadoop.protos.datanode_pb2 import BlockCommandProto, DatanodeCommandProto
+from headrace.wire.hadoop.protos.datanode_pb2 import (
+    BlockCommandProto,
+    BlockIdCommandProto,
+    DatanodeCommandProto,
+)
 from headrace.wire.hadoop.protos.hdfs_pb2 import BlockProto, DatanodeInfoProto
 from headrace.wire.hadoop.transfer import ExtendedBlock, signed
 
@@ -29,8 +34,11 @@ class Commands:
         commit: Commit,
         on_register: Callable[[], None],
         shut_down: Callable[[], None],
+        pinned: PinnedReplicas | None = None,
     ) -> None:
         self.copies_in_progress = 0
+        self.pinned = pinned
+        """None: no memory was set aside for it."""
         self.balancer_bandwidth = 0
         self._context = context
         self._call_peer = call_peer
@@ -45,10 +53,14 @@ class Commands:
             case Type.BlockRecoveryCommand:
                 for block in command.recoveryCmd.blocks:
                     BlockRecovery(block, self._call_peer, self._commit, self._context.log).begin()
+            case Type.BlockIdCommand:
+                self._on_block_ids(command.blkIdCmd)
             case Type.RegisterCommand:
                 self._on_register()
             case Type.BalancerBandwidthCommand:
                 self.balancer_bandwidth = command.balancerCmd.bandwidth
+                if self._context.balancing is not None:
+                    self._context.balancing.bytes_per_second = self.balancer_bandwidth
             case Type.FinalizeCommand | Type.NullDatanodeCommand | Type.KeyUpdateCommand:
                 pass  # nothing is upgraded, and there are no block keys
             case _:
@@ -64,6 +76,15 @@ class Commands:
                     self._invalidate(_named(command, block))
             case BlockCommandProto.SHUTDOWN:
                 self._shut_down()
+
+    def _on_block_ids(self, command: BlockIdCommandProto) -> None:
+        if self.pinned is None:
+            return
+        block_ids = [signed(block_id) for block_id in command.blockIds]
+        if command.action == BlockIdCommandProto.CACHE:
+            self.pinned.hold(block_ids)
+        else:
+            self.pinned.let_go(block_ids)
 
     def _copy(self, block: ExtendedBlock, targets: list[DatanodeInfoProto]) -> None:
         context = self._context

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from headrace.base.clock import Clock, Timers
 from headrace.base.events import EventLog
 from headrace.datanode.dataset import Dataset
+from headrace.datanode.page_cache import NO_ADVICE, CacheSettings, NoPageCache, PageCache
 from headrace.datanode.streams import Connect
+from headrace.datanode.throttle import Throttle
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto
 from headrace.wire.hadoop.transfer import ExtendedBlock
 
@@ -42,6 +44,9 @@ class TransferSettings:
     keepalive_ms: int = 4_000
     transfers_max: int = 4096
     min_length_wait_ms: int = 3_000
+    sync_on_close: bool = False
+    """`dfs.datanode.synconclose`: every replica is on disk when its last packet is acked."""
+    caching: CacheSettings = NO_ADVICE
 
 
 @dataclass(slots=True)
@@ -60,3 +65,8 @@ class Context:
         lambda _block, _node: None
     )
     """Tell the NameNode that a replica is corrupt: our own, or that of another node."""
+    page_cache: PageCache = field(default_factory=NoPageCache)
+    balancing: Throttle | None = None
+    """Bounds what a balancer has this node send; None: nothing does."""
+    suspect: Callable[[int], None] = lambda _block_id: None
+    """Have a replica looked at soon: somebody could not read it."""

@@ -48,9 +48,10 @@ class Dataset:
         """A replica became FINALIZED; the second argument is a delete hint."""
         self.on_receiving: Callable[[Replica], None] = _ignore
         self.on_deleted: Callable[[Replica], None] = _ignore
+        self.on_leaving: Callable[[Replica], None] = _ignore
+        """A finalized replica goes, or is about to change."""
         self.on_volume_failed: Callable[[Volume, StorageError], None] = _ignore
         self._background = background
-        self._next_volume = 0
         self._removed = 0
 
     # -- looking -----------------------------------------------------------------------
@@ -114,16 +115,19 @@ class Dataset:
         return replica
 
     def _choose_volume(self, wanted_bytes: int) -> Volume:
-        """Round robin over the volumes that have room."""
-        count = len(self.volumes)
-        for step in range(count):
-            volume = self.volumes[(self._next_volume + step) % count]
-            if volume.failed:
-                continue
+        """In turns, by free space: one with twice the room has twice as many turns."""
+        roomy: list[tuple[Volume, int]] = []
+        for volume in self.live_volumes():
             with self._volume_at_risk(volume):
-                if volume.free_bytes() > wanted_bytes:
-                    self._next_volume = (self._next_volume + step + 1) % count
-                    return volume
+                free = volume.free_bytes()
+                if free > wanted_bytes:
+                    roomy.append((volume, free))
+        if roomy:
+            for volume, free in roomy:
+                volume.credit += free
+            chosen = max((volume for volume, _ in roomy), key=lambda volume: volume.credit)
+            chosen.credit -= sum(free for _, free in roomy)
+            return chosen
         raise Refusal(f"Out of space: no volume has {wanted_bytes} bytes left", DISK_OUT_OF_SPACE)
 
     # -- changing ----------------------------------------------------------------------
@@ -139,6 +143,45 @@ class Dataset:
         replica.volume.used_bytes += replica.num_bytes
         self.on_received(replica, delete_hint)
 
+    def sync_name(self, replica: Replica, on_done: Callable[[StorageError | None], None]) -> None:
+        """Make a replica's place and stamp durable: it survives a power cut as what it is."""
+        volume, folder = replica.volume, replica.folder
+        try:
+            meta = self.storage.open(replica.meta_path, read_only=True)
+        except (StorageError, FileNotFoundError) as error:
+            on_done(error if isinstance(error, StorageError) else StorageError(folder, error))
+            return
+
+        def on_synced(error: StorageError | None) -> None:
+            meta.close()
+            if error is not None:
+                self.report_storage_error(volume, error)
+            on_done(error)
+
+        above = folder.rpartition("/")[0]
+        is_finalized = replica.stored_state is FINALIZED
+        folders = (folder, above, volume.finalized, volume.rbw) if is_finalized else (folder,)
+        self.storage.sync(meta, on_synced, folders)
+
+    def sync_whole(self, replica: Replica, on_done: Callable[[StorageError | None], None]) -> None:
+        """The same, and its data."""
+        try:
+            data = self.storage.open(replica.data_path, read_only=True)
+        except (StorageError, FileNotFoundError) as error:
+            folder = replica.folder
+            on_done(error if isinstance(error, StorageError) else StorageError(folder, error))
+            return
+
+        def on_synced(error: StorageError | None) -> None:
+            data.close()
+            if error is not None:
+                self.report_storage_error(replica.volume, error)
+                on_done(error)
+            else:
+                self.sync_name(replica, on_done)
+
+        self.storage.sync(data, on_synced)
+
     def convert_to_rbw(self, replica: Replica, visible_length: int) -> None:
         """A copy of a block that is still written joins its pipeline."""
         if replica.num_bytes < visible_length:
@@ -152,13 +195,15 @@ class Dataset:
 
     def reopen(self, replica: Replica, generation_stamp: int) -> None:
         """FINALIZED becomes RBW again, with a new stamp, for append."""
+        self.on_leaving(replica)
         replica.volume.used_bytes -= replica.num_bytes
         with self._volume_at_risk(replica.volume):
             self._move(replica, RBW, generation_stamp)
             data = self.storage.open(replica.data_path)
             meta = self.storage.open(replica.meta_path)
             checksum = read_checksum(meta)
-        replica.pipeline = Pipeline(data, meta, checksum, replica.num_bytes)
+        # What an append goes on from may be old and safe: the append must not endanger it.
+        replica.pipeline = Pipeline(data, meta, checksum, replica.num_bytes, is_lasting=True)
         self.on_receiving(replica)
 
     def restamp(self, replica: Replica, generation_stamp: int) -> None:
@@ -169,6 +214,7 @@ class Dataset:
 
     def truncate(self, replica: Replica, length: int) -> None:
         """Cut a replica, whoever has it open."""
+        self.on_leaving(replica)
         pipeline = replica.pipeline
         finalized = replica.stored_state is FINALIZED
         with self._volume_at_risk(replica.volume):
@@ -180,6 +226,18 @@ class Dataset:
         replica.num_bytes = length
         if pipeline is not None:
             pipeline.bytes_acked = min(pipeline.bytes_acked, length)
+
+    def match_files(self, replica: Replica) -> None:
+        """Before a replica changes hands: a write that failed between data and checksums has left
+        more on disk than counts, and what comes next would land behind it (HDFS-11472)."""
+        pipeline = replica.pipeline
+        if pipeline is None or pipeline.data.size() == replica.num_bytes:
+            return
+        size = pipeline.data.size()
+        if size < replica.num_bytes:
+            raise Refusal(f"{replica} has {size} bytes on disk")
+        with self._volume_at_risk(replica.volume):
+            truncate_files(pipeline.data, pipeline.meta, pipeline.checksum, replica.num_bytes)
 
     def stop_writer(self, replica: Replica, reason: str) -> None:
         if replica.pipeline is not None and replica.pipeline.writer is not None:
@@ -212,6 +270,7 @@ class Dataset:
         self.stop_writer(replica, "the replica is deleted")
         if self.replicas.get(replica.block_id) is not replica:
             return  # stopping the writer of a temporary one has deleted it
+        self.on_leaving(replica)
         del self.replicas[replica.block_id]
         if replica.stored_state is FINALIZED:
             replica.volume.used_bytes -= replica.num_bytes
@@ -254,6 +313,7 @@ class Dataset:
             return
         volume.failed = True
         for replica in list(self.of_volume(volume)):
+            self.on_leaving(replica)
             self.stop_writer(replica, f"{volume} failed")
             self._close_pipeline(replica)
             self.replicas.pop(replica.block_id, None)

@@ -15,6 +15,7 @@ REPLICA_ALREADY_EXISTS = _DATANODE + "ReplicaAlreadyExistsException"
 RECOVERY_IN_PROGRESS = _PROTOCOL + "RecoveryInProgressException"
 DISK_OUT_OF_SPACE = "org.apache.hadoop.util.DiskChecker$DiskOutOfSpaceException"
 UNSUPPORTED = "java.lang.UnsupportedOperationException"
+DISK_BALANCER = "org.apache.hadoop.hdfs.server.datanode.DiskBalancerException"
 
 
 class Refusal(RemoteError):

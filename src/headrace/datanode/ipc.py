@@ -1,14 +1,18 @@
 """What a DataNode answers by RPC: InterDatanodeProtocol and ClientDatanodeProtocol.
 
 Owns: messages to calls and back. Must not know: frames, sockets.
-What is not served (disk balancer plans, reconfiguration) is refused by name.
+What is not served (disk balancer plans, reconfiguration) is refused by name; whoever asks how a
+plan goes hears that there is none.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
+from headrace.base.errors import StorageError
+from headrace.base.promise import Promise
 from headrace.datanode.context import Context
-from headrace.datanode.errors import UNSUPPORTED, Refusal
+from headrace.datanode.errors import DISK_BALANCER, UNSUPPORTED, Refusal
 from headrace.datanode.recovery import init_replica_recovery, update_replica_under_recovery
 from headrace.wire.hadoop.protos import client_datanode_pb2 as client
 from headrace.wire.hadoop.protos import inter_datanode_pb2 as inter
@@ -24,6 +28,9 @@ from headrace.wire.hadoop.transfer import block_of, signed, unsigned
 
 SOFTWARE_VERSION = "3.5.0"
 """The Hadoop release whose protocols are spoken: what peers compare."""
+_NO_PLAN = 0
+"""DiskBalancerWorkStatus.Result."""
+_NO_PLANS = "this DataNode fills its volumes evenly by itself and carries out no plans"
 
 
 class InterDatanodeCalls:
@@ -57,15 +64,29 @@ class InterDatanodeCalls:
 
     def update_replica_under_recovery(
         self, request: inter.UpdateReplicaUnderRecoveryRequestProto, _: RpcCall | None
-    ) -> inter.UpdateReplicaUnderRecoveryResponseProto:
+    ) -> Promise[inter.UpdateReplicaUnderRecoveryResponseProto]:
+        """Answered when it is on disk: the NameNode closes the file on the strength of it, and what
+        the dead writer had synced must not be lost with the power afterwards (D2)."""
+        block = block_of(request.block)
         storage_id = update_replica_under_recovery(
             self._dataset,
-            block_of(request.block),
+            block,
             signed(request.recoveryId),
             signed(request.newLength),
             signed(request.newBlockId),
         )
-        return inter.UpdateReplicaUnderRecoveryResponseProto(storageUuid=storage_id)
+        answer: Promise[inter.UpdateReplicaUnderRecoveryResponseProto] = Promise()
+
+        def on_synced(error: StorageError | None) -> None:
+            if error is not None:
+                answer.reject(Refusal(str(error)))
+            else:
+                message = inter.UpdateReplicaUnderRecoveryResponseProto(storageUuid=storage_id)
+                answer.resolve(message)
+
+        block_id = signed(request.newBlockId) or block.block_id
+        self._dataset.sync_whole(self._dataset.replicas[block_id], on_synced)
+        return answer
 
 
 class ClientDatanodeCalls:
@@ -105,6 +126,12 @@ class ClientDatanodeCalls:
                 "no property of a DataNode changes before it starts again"
             ),
             "getBlockLocalPathInfo": _unsupported("local path reads are dead"),
+            "submitDiskBalancerPlan": _refused(_NO_PLANS),
+            "cancelDiskBalancerPlan": _refused("there is no such plan: " + _NO_PLANS),
+            "queryDiskBalancerPlan": lambda _, __: client.QueryPlanStatusResponseProto(
+                result=_NO_PLAN, planID="", currentStatus="[]", planFile=""
+            ),
+            "getDiskBalancerSetting": self.get_disk_balancer_setting,
         }
 
     def get_replica_visible_length(
@@ -157,12 +184,30 @@ class ClientDatanodeCalls:
     ) -> client.GetBalancerBandwidthResponseProto:
         return client.GetBalancerBandwidthResponseProto(bandwidth=self._balancer_bandwidth())
 
+    def get_disk_balancer_setting(
+        self, request: client.DiskBalancerSettingRequestProto, _: RpcCall
+    ) -> client.DiskBalancerSettingResponseProto:
+        """Volumes by their ids, and the bandwidth of plans, of which there are none."""
+        match request.key:
+            case "DiskBalancerVolumeName":
+                volumes = self._context.dataset.live_volumes()
+                value = json.dumps({volume.storage_id: volume.path for volume in volumes})
+            case "DiskBalancerBandwidth":
+                value = "0"
+            case _:
+                raise Refusal(f"no disk balancer setting {request.key}", DISK_BALANCER)
+        return client.DiskBalancerSettingResponseProto(value=value)
+
     def refresh_namenodes(self, _: Any, __: RpcCall) -> client.RefreshNamenodesResponseProto:
         return client.RefreshNamenodesResponseProto()
 
 
 def _unsupported(why: str) -> Handler:
+    return _refused(why, UNSUPPORTED)
+
+
+def _refused(why: str, class_name: str = DISK_BALANCER) -> Handler:
     def refuse(_: Any, __: RpcCall) -> Any:
-        raise Refusal(why, UNSUPPORTED)
+        raise Refusal(why, class_name)
 
     return refuse

@@ -26,6 +26,7 @@ def recover_rbw(
         raise replica_not_found(f"Cannot recover a non-RBW replica {replica}")
     dataset.stop_writer(replica, "another pipeline takes over")
     _check_stamps(replica, block, new_stamp)
+    dataset.match_files(replica)
     acked, received = replica.bytes_acked, replica.num_bytes
     if acked < min_bytes_received or received > max_bytes_received:
         raise replica_not_found(
@@ -91,6 +92,7 @@ def _recover_check(
         raise replica_not_found(f"Cannot recover {state} {replica}")
     _check_stamps(replica, block, new_stamp)
     dataset.stop_writer(replica, "another pipeline takes over")
+    dataset.match_files(replica)
     if replica.state is RBW and replica.bytes_acked != replica.num_bytes:
         raise Refusal(
             f"Unmatched length replica {replica}: BytesRcvd = {replica.num_bytes} "

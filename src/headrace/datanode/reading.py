@@ -4,6 +4,8 @@ Owns: the conversation of a read: answer, packets, the reader's verdict.
 Must not know: sockets, how packets are made. Spec: DataXceiver.readBlock, copyBlock.
 """
 
+from typing import NamedTuple
+
 from headrace.base.clock import Timer
 from headrace.base.errors import CorruptionError, StorageError
 from headrace.datanode.context import Context
@@ -12,8 +14,10 @@ from headrace.datanode.errors import Refusal
 from headrace.datanode.replica import Replica
 from headrace.datanode.sender import BlockSender
 from headrace.datanode.session import TransferSession
+from headrace.datanode.throttle import Throttle
 from headrace.wire.hadoop.protos.data_transfer_pb2 import (
     BlockOpResponseProto,
+    CachingStrategyProto,
     ChecksumProto,
     ClientReadStatusProto,
     OpCopyBlockProto,
@@ -43,23 +47,36 @@ def read_block(session: TransferSession, raw: memoryview) -> None:
     context = session.context
     block = block_of(message.header.baseHeader.block)
     replica = context.dataset.readable(block)
-    offset, length = signed(message.offset), signed(message.len)
-    wait = _WaitForLength(session, replica, block, offset, length, message.sendChecksums)
+    wait = _WaitForLength(session, replica, block, _Asked.of(message))
     session.begin_activity(wait)
     wait.look()
 
 
-def _begin(
-    session: TransferSession,
-    replica: Replica,
-    block: ExtendedBlock,
-    offset: int,
-    length: int,
-    with_checksums: bool,
-) -> None:
+class _Asked(NamedTuple):
+    """What of a replica, and how."""
+
+    offset: int
+    length: int
+    with_checksums: bool
+    caching: CachingStrategyProto | None
+
+    @classmethod
+    def of(cls, message: OpReadBlockProto) -> "_Asked":
+        caching = message.cachingStrategy if message.HasField("cachingStrategy") else None
+        return cls(signed(message.offset), signed(message.len), message.sendChecksums, caching)
+
+
+def _begin(session: TransferSession, replica: Replica, block: ExtendedBlock, asked: _Asked) -> None:
     context = session.context
     try:
-        sender = BlockSender(context, replica, offset, length, with_checksums=with_checksums)
+        sender = BlockSender(
+            context,
+            replica,
+            asked.offset,
+            asked.length,
+            with_checksums=asked.with_checksums,
+            caching=asked.caching,
+        )
     except CorruptionError:
         context.report_bad_block(block, None)
         raise
@@ -87,15 +104,13 @@ class _WaitForLength:
         session: TransferSession,
         replica: Replica,
         block: ExtendedBlock,
-        offset: int,
-        length: int,
-        with_checksums: bool,
+        asked: _Asked,
     ) -> None:
         self.wanted_bytes = 0
         self._session = session
         self._replica = replica
-        self._read = (replica, block, offset, length, with_checksums)
-        self._needed = offset + length
+        self._read = (replica, block, asked)
+        self._needed = asked.offset + asked.length
         settings = session.context.settings
         self._deadline_ms = session.context.clock.monotonic_ms() + settings.min_length_wait_ms
         self._timer: Timer | None = None
@@ -141,9 +156,16 @@ class _Reading:
     """Packets on their way to a reader; then its verdict, and the connection is free again."""
 
     def __init__(
-        self, session: TransferSession, sender: BlockSender, *, expects_status: bool
+        self,
+        session: TransferSession,
+        sender: BlockSender,
+        *,
+        expects_status: bool,
+        throttle: Throttle | None = None,
     ) -> None:
         self.wanted_bytes = 0
+        self._throttle = throttle
+        self._held_back = False
         self._session = session
         self._sender = sender
         self._expects_status = expects_status
@@ -157,23 +179,33 @@ class _Reading:
 
     def on_drained(self) -> None:
         sender, stream = self._sender, self._session.stream
-        if sender.done:
+        if sender.done or self._held_back:
             return
         counters = self._session.context.counters
         try:
-            counters.bytes_read += sender.send_more(stream)
+            sent = sender.send_more(stream)
+            counters.bytes_read += sent
         except (StorageError, OSError) as error:
             self._session.context.log.error("read_failed", error=error)
+            self._session.context.suspect(self._sender.block_id)
             stream.close(f"can't read: {error}")
             return
         if not sender.done:
-            if not stream.backlogged:
+            wait_ms = self._throttle.spend(sent) if self._throttle is not None else 0
+            if wait_ms:
+                self._held_back = True
+                self._session.context.timers.call_later(wait_ms, self._go_on)
+            elif not stream.backlogged:
                 self._session.context.timers.call_soon(self._send_on)
         else:
             counters.blocks_read += 1
             if not self._expects_status:
                 self._session.end_activity()
                 stream.close("all sent", after_sending=True)
+
+    def _go_on(self) -> None:
+        self._held_back = False
+        self._send_on()
 
     def _send_on(self) -> None:
         """The peer takes all at once: go on in the next turn, after the others."""
@@ -185,7 +217,9 @@ class _Reading:
         if found is None:
             return 0
         raw, end = found
-        parse_message(ClientReadStatusProto, raw)
+        verdict = parse_message(ClientReadStatusProto, raw).status
+        if verdict not in (Status.SUCCESS, Status.CHECKSUM_OK):
+            self._session.context.suspect(self._sender.block_id)
         if not self._sender.done:
             # It has what it wanted; what is still queued for it would confuse the next answer.
             self._session.stream.close("the reader left early")
@@ -211,7 +245,7 @@ def copy_block(session: TransferSession, raw: memoryview) -> None:
     replica = context.dataset.readable(block_of(message.header.block))
     sender = BlockSender(context, replica, 0, -1)
     _send_answer(session, sender)
-    reading = _Reading(session, sender, expects_status=False)
+    reading = _Reading(session, sender, expects_status=False, throttle=context.balancing)
     session.begin_activity(reading)
     reading.on_drained()
 

@@ -12,6 +12,9 @@ one for the checksums, one send of acks.
 Invariants: a packet is acked only after it is on disk here (and synced, if asked) and acked by
 all nodes behind (D4); acks leave in the order of packets; the last packet's ack leaves after
 the replica is finalized; the last node checks every checksum before it writes.
+A replica that was synced once (hsync), or that an append goes on with, is on disk whole and with
+its name when the last packet is acked (D2): else a cut of the power right after the close would
+leave a half-named or too short replica of a closed file.
 """
 
 import struct
@@ -22,7 +25,9 @@ from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.datanode.block_files import read_partial_chunk
 from headrace.datanode.chunk_checksums import ChunkVerifier, first_bad_chunk
 from headrace.datanode.context import Context
+from headrace.datanode.dataset import FINALIZED
 from headrace.datanode.mirror import Mirror
+from headrace.datanode.page_cache import WriteAdvice
 from headrace.datanode.replica import Pipeline, Replica
 from headrace.datanode.streams import Stream
 from headrace.wire.hadoop.packets import (
@@ -33,7 +38,7 @@ from headrace.wire.hadoop.packets import (
     encode_good_ack,
     next_packet,
 )
-from headrace.wire.hadoop.protos.data_transfer_pb2 import Status
+from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto, Status
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
@@ -76,6 +81,7 @@ class BlockReceiver:
         on_done: Callable[[bool], None],
         on_last: Callable[[], None],
         on_corrupt: Callable[[], None],
+        caching: CachingStrategyProto | None = None,
     ) -> None:
         assert replica.pipeline is not None
         self._context = context
@@ -103,6 +109,12 @@ class BlockReceiver:
         self._last_seen = False
         self._over = False
         self._directory_synced = False
+        self._unsynced = False
+        """Something was written since the last sync was begun."""
+        advice = WriteAdvice(
+            context.page_cache, context.settings.caching, caching, self._files.data, self._received
+        )
+        self._advice = None if advice.is_idle else advice
         self.wanted_bytes = 0
         self._files.writer = self
         if mirror is not None:
@@ -214,6 +226,7 @@ class BlockReceiver:
             self._storage_failed(error)
             return True
         self._received = self._replica.num_bytes = end
+        self._unsynced = True
         self._context.counters.bytes_written += len(fresh)
         return True
 
@@ -235,6 +248,9 @@ class BlockReceiver:
         counters = self._context.counters
         counters.bytes_written += self._received - self._replica.num_bytes
         self._replica.num_bytes = self._received
+        self._unsynced = True
+        if self._advice is not None:
+            self._advice.on_written(self._received)
         return True
 
     def _storage_failed(self, error: StorageError) -> None:
@@ -247,7 +263,8 @@ class BlockReceiver:
         """fdatasync data and checksums; acks from here on wait for it."""
         storage, files = self._context.dataset.storage, self._files
         directories = () if self._directory_synced else (self._replica.folder,)
-        self._directory_synced = True
+        self._directory_synced = self._files.is_lasting = True
+        self._unsynced = False
         self._context.counters.syncs += 1
         left = 2
 
@@ -355,10 +372,55 @@ class BlockReceiver:
 
     def _finish(self, out: list[bytes]) -> None:
         """The last packet is safe: finalize, then say so."""
+        if not self._files.is_lasting and not self._context.settings.sync_on_close:
+            self._finalize()
+            self._tell_end(out)
+        elif self._unsynced:
+            self._sync_rest(out)
+        else:
+            self._finalize_durably(out)
+
+    def _sync_rest(self, out: list[bytes]) -> None:
+        self._unsynced = False
+        left = 2
+
+        def on_synced(error: StorageError | None) -> None:
+            nonlocal left
+            left -= 1
+            if self._over:
+                return
+            if error is not None:
+                self._storage_failed(error)
+            elif left == 0:
+                self._finalize_durably(out)
+
+        storage = self._context.dataset.storage
+        storage.sync(self._files.data, on_synced)
+        storage.sync(self._files.meta, on_synced)
+
+    def _finalize_durably(self, out: list[bytes]) -> None:
+        """The replica's new name, too, must be there after a power cut."""
+        self._finalize()
+        replica, dataset = self._replica, self._context.dataset
+        if replica.state is not FINALIZED:
+            self._tell_end(out)
+            return
+
+        def on_named(error: StorageError | None) -> None:
+            if error is not None:
+                self._context.log.error("name_not_synced", replica=replica, error=error)
+                self._upstream.close(f"can't sync: {error}")
+            self._tell_end(out)
+
+        dataset.sync_name(replica, on_named)
+
+    def _finalize(self) -> None:
         self._files.writer = None
         self._over = True
         self._context.counters.blocks_written += 1
         self._on_last()
+
+    def _tell_end(self, out: list[bytes]) -> None:
         if self._acks:
             self._upstream.send([b"".join(out)])
         if self._mirror is not None:

@@ -58,6 +58,7 @@ def init_replica_recovery(
             RECOVERY_IN_PROGRESS,
         )
     dataset.stop_writer(replica, f"recovery {recovery_id} begins")
+    dataset.match_files(replica)
     if replica.num_bytes < replica.bytes_acked:
         raise Refusal(f"{replica} has fewer bytes on disk than it acked: {replica.bytes_acked}")
     if replica.state is not RUR:

@@ -45,6 +45,8 @@ class Pipeline:
     checksum: DataChecksum
     bytes_acked: int
     writer: Writer | None = None
+    is_lasting: bool = False
+    """Something of it was promised to outlive the power: it is finalized with syncs (D2)."""
 
 
 class Replica:

@@ -17,10 +17,12 @@ from headrace.datanode.block_files import read_checksum
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
 from headrace.datanode.errors import Refusal
+from headrace.datanode.page_cache import ReadAdvice
 from headrace.datanode.replica import Replica
 from headrace.datanode.streams import Stream
 from headrace.wire.hadoop.block_meta import DataChecksum
 from headrace.wire.hadoop.packets import encode_packet_header
+from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
 
 _AHEAD_BYTES = 2 * 1024 * 1024
 """Queued for a peer at once: enough that the next packet is there when one has left."""
@@ -30,6 +32,7 @@ class BlockSender:
     """Feeds a stream with packets. `send_more` after each `on_drained`, until `done`."""
 
     __slots__ = (
+        "_advice",
         "_context",
         "_data",
         "_end",
@@ -39,6 +42,7 @@ class BlockSender:
         "_position",
         "_seqno",
         "_with_checksums",
+        "block_id",
         "checksum",
         "done",
         "start",
@@ -52,6 +56,7 @@ class BlockSender:
         length: int,
         *,
         with_checksums: bool = True,
+        caching: CachingStrategyProto | None = None,
     ) -> None:
         """`length` below zero means: to the end. Refusal if the range is not there."""
         available = replica.num_bytes
@@ -64,12 +69,15 @@ class BlockSender:
                 f"( blockLen {available} )"
             )
         self._context = context
+        self.block_id = replica.block_id
         storage = context.dataset.storage
         try:
             self._data: File = storage.open(replica.data_path, read_only=True)
             self._meta: File = storage.open(replica.meta_path, read_only=True)
         except FileNotFoundError as error:
-            raise Refusal(f"Replica file is missing: {error}") from error
+            # Whoever deletes a replica forgets it first: this one went behind our back.
+            path = str(error.filename)
+            raise CorruptionError(path, 0, f"the file of {replica} is missing") from error
         self.checksum: DataChecksum = read_checksum(self._meta)
         chunk = self.checksum.bytes_per_checksum
         self.start = offset // chunk * chunk
@@ -81,6 +89,14 @@ class BlockSender:
         if self._with_checksums and replica.stored_state is not FINALIZED:
             self._last_sum = self._checksum_of_tail(chunk)
         self._check_meta_size(replica)
+        self._advice = ReadAdvice(
+            context.page_cache,
+            context.settings.caching,
+            caching,
+            self._data,
+            self.start,
+            self._end,
+        )
         self._seqno = 0
         self.done = False
 
@@ -104,6 +120,8 @@ class BlockSender:
 
     def send_more(self, stream: Stream) -> int:
         """Queue packets up to a bound; the bytes of data queued. `done` after the last packet."""
+        # Nothing is queued now: what was sent before has left.
+        self._advice.on_read(self._position)
         queued = 0
         while not self.done and queued < _AHEAD_BYTES and not stream.backlogged:
             queued += self._send_packet(stream)

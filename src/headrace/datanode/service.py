@@ -32,7 +32,7 @@ from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import datanode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
-from headrace.wire.hadoop.transfer import ExtendedBlock, block_proto, no_token
+from headrace.wire.hadoop.transfer import ExtendedBlock, block_proto, no_token, unsigned
 
 SOFTWARE_VERSION = "3.5.0"
 LAYOUT_VERSION = -57 & 0xFFFFFFFF
@@ -51,6 +51,7 @@ class ServiceSettings:
     block_report_ms: int = 21_600_000
     incremental_report_ms: int = 0
     failed_volumes_tolerated: int = -1
+    cache_report_ms: int = 10_000
 
 
 class NameNodeService:
@@ -83,6 +84,8 @@ class NameNodeService:
         self._heart_in_flight = False
         self._full_report_due_ms = 0
         self._volume_check_due_ms = 0
+        self._cache_report_due_ms = 0
+        self._cache_reporting = False
         self._stopped = False
         self._failed: list[tuple[Volume, int]] = []
         dataset = context.dataset
@@ -175,6 +178,7 @@ class NameNodeService:
             return
         self.registered = True
         self.registrations += 1
+        self._cache_report_due_ms = 0
         self._log.info("registered", datanode=self._context.identity.datanodeUuid)
         self.report_all()
         self._beat()
@@ -208,6 +212,10 @@ class NameNodeService:
             xceiverCount=self._context.active,
             failedVolumes=len(self._failed),
         )
+        pinned = self.commands.pinned if self.commands else None
+        if pinned is not None:
+            request.cacheCapacity = pinned.capacity_bytes
+            request.cacheUsed = pinned.used_bytes
         if self._failed:
             request.volumeFailureSummary.CopyFrom(
                 pb.VolumeFailureSummaryProto(
@@ -258,6 +266,8 @@ class NameNodeService:
         if self._clock.monotonic_ms() >= self._full_report_due_ms:
             self.report_all()
         self._send_changes()
+        if self._clock.monotonic_ms() >= self._cache_report_due_ms:
+            self.report_cache()
 
     def _obey(self, answer: pb.HeartbeatResponseProto) -> None:
         assert self.commands is not None
@@ -316,6 +326,30 @@ class NameNodeService:
         if answer.HasField("cmd") and self.commands is not None:
             self.commands.obey(answer.cmd)
         self._report_group(groups, index + 1, report_id)
+
+    # -- what is held in memory --------------------------------------------------------
+
+    def report_cache(self) -> None:
+        """Which replicas are held: at once when that changed, and now and then."""
+        pinned = self.commands.pinned if self.commands else None
+        pool = self._context.dataset.pool
+        if pinned is None or pool is None or not self.registered or self._cache_reporting:
+            self._cache_report_due_ms = 0  # with the next heartbeat, or after the one under way
+            return
+        self._cache_reporting = True
+        self._cache_report_due_ms = self._clock.monotonic_ms() + self._settings.cache_report_ms
+        request = pb.CacheReportRequestProto(
+            registration=self._registration(),
+            blockPoolId=pool.pool_id,
+            blocks=[unsigned(block_id) for block_id in pinned.block_ids()],
+        )
+        self._call("cacheReport", request).then(self._on_cache_reported)
+
+    def _on_cache_reported(self, settled: "Promise[Any]") -> None:
+        self._cache_reporting = False
+        self._told("cache_report", settled)
+        if settled.error is None and self._cache_report_due_ms == 0:
+            self.report_cache()
 
     # -- changes -----------------------------------------------------------------------
 

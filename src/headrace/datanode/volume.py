@@ -47,6 +47,7 @@ class Volume:
     __slots__ = (
         "_made",
         "_storage",
+        "credit",
         "failed",
         "finalized",
         "path",
@@ -63,6 +64,8 @@ class Volume:
         self.storage_id = ""
         self.reserved_bytes = reserved_bytes
         self.used_bytes = 0
+        self.credit = 0
+        """Room that it had when others were chosen: who has most is next."""
         self.failed = False
         self.finalized = self.rbw = self.tmp = ""
         self._made: set[str] = set()

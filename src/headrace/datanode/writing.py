@@ -41,6 +41,11 @@ _CLIENT_STAGES = (
     Stage.PIPELINE_SETUP_APPEND_RECOVERY,
     Stage.PIPELINE_CLOSE_RECOVERY,
 )
+_TAKING_OVER = (
+    Stage.PIPELINE_SETUP_STREAMING_RECOVERY,
+    Stage.PIPELINE_SETUP_APPEND,
+    Stage.PIPELINE_SETUP_APPEND_RECOVERY,
+)
 TARGETS_MAX = 64
 """Nodes of one pipeline; replication is 512 at most, pipelines are never so long."""
 
@@ -85,6 +90,8 @@ class _Setup:
         self._from_client = bool(request.header.clientName)
         self._is_transfer = request.stage in _TRANSFERS
         self._replica: Replica | None = None
+        self._closed: Replica | None = None
+        """The replica of PIPELINE_CLOSE_RECOVERY, which receives nothing more."""
         self._mirror: Mirror | None = None
         self._over = False
 
@@ -118,7 +125,7 @@ class _Setup:
             case Stage.PIPELINE_SETUP_APPEND_RECOVERY:
                 self._replica = recover_append(dataset, block, stamp, least)
             case _:
-                recover_close(dataset, block, stamp, least)
+                self._closed = recover_close(dataset, block, stamp, least)
         if self._replica is not None and self._replica.pipeline is not None:
             if self._replica.pipeline.checksum != self._checksum:
                 raise Refusal(
@@ -131,6 +138,26 @@ class _Setup:
     # -- the next node -----------------------------------------------------------------
 
     def begin(self) -> None:
+        """With a new stamp, or reopened, a replica goes on only when that is on disk: the NameNode
+        is told of the stamp next, and replicas that come back from a power cut with the one before
+        are worth nothing (D2, D5)."""
+        dataset = self._context.dataset
+        if self._closed is not None:
+            dataset.sync_whole(self._closed, self._on_durable)
+        elif self._replica is not None and self._request.stage in _TAKING_OVER:
+            dataset.sync_name(self._replica, self._on_durable)
+        else:
+            self._go_on()
+
+    def _on_durable(self, error: StorageError | None) -> None:
+        if self._over:
+            return
+        if error is not None:
+            self._fail(Refusal(f"can't sync: {error}"), None)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
         if self._request.targets:
             self._ask_mirror()
         else:
@@ -204,6 +231,8 @@ class _Setup:
             if self._mirror is not None:
                 self._mirror.close("done")
             return
+        request = self._request
+        caching = request.cachingStrategy if request.HasField("cachingStrategy") else None
         receiver = BlockReceiver(
             self._context,
             replica,
@@ -213,6 +242,7 @@ class _Setup:
             on_done=self._on_done,
             on_last=self._on_last,
             on_corrupt=self._on_corrupt,
+            caching=caching,
         )
         session.begin_activity(receiver)
         session.stream.resume()

@@ -21,7 +21,12 @@ from headrace.namespace.datanodes import (
     StorageInfo,
 )
 from headrace.namespace.filesystem import Namespace
-from headrace.namespace.redundancy import PRIORITY_COUNT, NeededBlocks, PendingCopies
+from headrace.namespace.redundancy import (
+    BADLY_PLACED_PRIORITY,
+    PRIORITY_COUNT,
+    NeededBlocks,
+    PendingCopies,
+)
 from headrace.namespace.safemode import SafeMode
 
 _SLICE_BLOCKS = 2_000
@@ -258,11 +263,20 @@ class BlockMap:
         if live + due < expected:
             priority = self._priority(block, live, expected)
             self.needed.add(block, priority)
+        elif live == expected and not due and self.is_badly_placed(block):
+            self.needed.add(block, BADLY_PLACED_PRIORITY)
         else:
             self.needed.remove(block.block_id)
             if live > expected:
                 self._shed(block, live - expected, hint)
         self._drop_corrupt(block, expected)
+
+    def is_badly_placed(self, block: BlockInfo) -> bool:
+        """All replicas on one rack, though there are others: it would be lost with that rack."""
+        if not self.table.has_racks or block.file is None or block.file.replication < 2:
+            return False
+        racks = {s.datanode.rack for s in block.replicas if s.datanode.is_alive}
+        return len(racks) == 1
 
     def _priority(self, block: BlockInfo, live: int, expected: int) -> int:
         if not block.replicas:

@@ -7,12 +7,14 @@ Invariants: a DataNode that was silent for `datanode_dead_ms` holds nothing that
 command that deletes or copies leaves in safe mode.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.base.promise import Promise
 from headrace.namespace import refusals, reports
 from headrace.namespace.blocks import BlockInfo
+from headrace.namespace.cache_placement import CachePlacement
+from headrace.namespace.cache_placement import forget as forget_cached
 from headrace.namespace.datanodes import (
     STORAGE_FAILED,
     AdminState,
@@ -40,6 +42,7 @@ from headrace.wire.hadoop.exceptions import RemoteError
 
 _BLOCKS_PER_ROUND_PER_NODE = 32
 _TRANSFERS_PER_HEARTBEAT_MAX = 64
+_CACHE_LOOK_MS = 1_000
 
 
 class DatanodeSide(NamespaceService):
@@ -47,11 +50,17 @@ class DatanodeSide(NamespaceService):
         super().__init__(*arguments, **named)
         self.hosts = Hosts()
         self.leaving = LeavingNodes(self.blocks)
+        self.cache_placement = CachePlacement(self.ns, self.datanodes, self.random)
+
+    rack_of: Callable[[str, str, int], str] | None = None
+    """Set by who runs the process: the rack of an address, host name and transfer port."""
 
     def start(self) -> None:
-        """Begin the rounds: silence of DataNodes, missing replicas."""
+        """Begin the rounds: silence of DataNodes, missing replicas, blocks held in memory."""
+        self.ns.cached_count = self.cache_placement.count
         self._watch()
         self._redundancy_round()
+        self._cache_round()
 
     # -- registration ------------------------------------------------------------------------
 
@@ -81,19 +90,27 @@ class DatanodeSide(NamespaceService):
             # The node at this address was formatted anew: its former self is gone.
             self._lose(former, "replaced")
             self.datanodes.remove(former)
+        rack = registration.rack
+        if self.rack_of is not None:
+            rack = self.rack_of(identity.ip_address, identity.host_name, identity.xfer_port)
         if node is None:
-            node = DatanodeDescriptor(identity, registration.rack, registration.software_version)
+            node = DatanodeDescriptor(identity, rack, registration.software_version)
             self.datanodes.put(node)
         else:
             self.datanodes.move(node, identity)
-            node.rack = registration.rack
+            node.rack = rack
             node.software_version = registration.software_version
             for storage in node.storages.values():
                 storage.has_reported = False
         node.is_alive = True
         node.to_transfer.clear()
+        forget_cached(node)
         self._heard_of(node)
         self._judge_hosts(node)
+        had_racks = self.datanodes.has_racks
+        self.datanodes.count_racks()
+        if self.datanodes.has_racks and not had_racks and not self.safe_mode.is_on:
+            self.in_slices(self.blocks.reviewing_all())
         self.events.info("datanode_registered", node=node.name, uuid=node.uuid)
         return node
 
@@ -118,6 +135,7 @@ class DatanodeSide(NamespaceService):
                 before=before.name,
                 after=node.admin_state.name,
             )
+            self.datanodes.count_racks()
             self.in_slices(steps)
 
     def _look_at_leaving(self) -> None:
@@ -156,6 +174,8 @@ class DatanodeSide(NamespaceService):
         xceiver_count: int = 0,
         xmits_in_progress: int = 0,
         failed_volumes: int = 0,
+        cache_capacity: int = 0,
+        cache_used: int = 0,
         request_full_report_lease: bool = False,
     ) -> HeartbeatAnswer:
         node = self.datanodes.get(uuid)
@@ -165,6 +185,8 @@ class DatanodeSide(NamespaceService):
         node.xceiver_count = xceiver_count
         node.xmits_in_progress = xmits_in_progress
         node.failed_volumes = failed_volumes
+        node.cache_capacity = cache_capacity
+        node.cache_used = cache_used
         self._update_storages(node, storage_reports)
         if self.safe_mode.is_starting:
             self.look_at_safe_mode()
@@ -227,6 +249,7 @@ class DatanodeSide(NamespaceService):
             chosen = [name for name in chosen if self.blocks.may_delete(name, node)]
             if chosen:
                 commands.append(InvalidateCommand(tuple(chosen)))
+        commands += self.cache_placement.commands(node, self.clock.monotonic_ms())
         return commands
 
     # -- reports -----------------------------------------------------------------------------
@@ -270,6 +293,9 @@ class DatanodeSide(NamespaceService):
                     self.wake(block.file.inode_id)
         if self.safe_mode.is_starting:
             self.look_at_safe_mode()
+
+    def cache_report(self, uuid: str, block_ids: Sequence[int]) -> None:
+        self.cache_placement.on_report(self._registered(uuid), block_ids)
 
     def error_report(self, uuid: str, error_code: int, message: str) -> None:
         """0 notify, 1 disk error, 2 invalid block, 3 fatal disk error."""
@@ -340,6 +366,8 @@ class DatanodeSide(NamespaceService):
         if not node.is_alive:
             return
         node.is_alive = False
+        self.datanodes.count_racks()
+        forget_cached(node)
         node.to_transfer.clear()
         node.to_invalidate.clear()
         node.to_recover.clear()
@@ -351,6 +379,12 @@ class DatanodeSide(NamespaceService):
             block = self.ns.blocks.get(block_id)
             if block is not None:
                 self.blocks.review(block)
+
+    def _cache_round(self) -> None:
+        now_ms, interval_ms = self.clock.monotonic_ms(), self.settings.cache_refresh_ms
+        if not self.safe_mode.is_on and self.cache_placement.is_due(now_ms, interval_ms):
+            self.in_slices(self.cache_placement.rescan(now_ms, self.clock.now_ms()))
+        self.timers.call_later(_CACHE_LOOK_MS, self._cache_round)
 
     def _redundancy_round(self) -> None:
         if not self.safe_mode.is_on:
@@ -371,6 +405,8 @@ class DatanodeSide(NamespaceService):
             return
         due = self.blocks.pending.targets(block.block_id)
         lack = file.replication - self.blocks.live_replicas(block) - len(due)
+        is_moved = lack <= 0 and not due and self.blocks.is_badly_placed(block)
+        lack = 1 if is_moved else lack
         source = self._copy_source(block)
         if lack <= 0 or source is None:
             if lack <= 0:
@@ -384,6 +420,10 @@ class DatanodeSide(NamespaceService):
             max(block.num_bytes, 1),
             existing=known,
         )
+        if is_moved:
+            # One more on another rack, and then one of those that share theirs is one too many.
+            racks = {storage.datanode.rack for storage in block.replicas}
+            targets = tuple(one for one in targets if one.datanode.rack not in racks)
         if not targets:
             return
         name = BlockName(block.block_id, block.generation_stamp, block.num_bytes)

@@ -148,6 +148,18 @@ class BalancerBandwidthCommand(NamedTuple):
     bandwidth: int
 
 
+class CacheCommand(NamedTuple):
+    """BlockIdCommand, DNA_CACHE: hold these blocks in memory."""
+
+    block_ids: tuple[int, ...]
+
+
+class UncacheCommand(NamedTuple):
+    """BlockIdCommand, DNA_UNCACHE."""
+
+    block_ids: tuple[int, ...]
+
+
 Command = (
     TransferCommand
     | InvalidateCommand
@@ -155,6 +167,8 @@ Command = (
     | RegisterCommand
     | FinalizeCommand
     | BalancerBandwidthCommand
+    | CacheCommand
+    | UncacheCommand
 )
 
 
@@ -217,6 +231,11 @@ class DatanodeDescriptor:
     __slots__ = (
         "admin_state",
         "balancer_bandwidth",
+        "cache_capacity",
+        "cache_told",
+        "cache_told_ms",
+        "cache_used",
+        "cached",
         "failed_volumes",
         "identity",
         "is_alive",
@@ -228,9 +247,11 @@ class DatanodeDescriptor:
         "rack",
         "software_version",
         "storages",
+        "to_cache",
         "to_invalidate",
         "to_recover",
         "to_transfer",
+        "to_uncache",
         "xceiver_count",
         "xmits_in_progress",
     )
@@ -259,6 +280,15 @@ class DatanodeDescriptor:
         self.to_transfer: deque[tuple[BlockName, tuple[StorageInfo, ...]]] = deque()
         self.to_invalidate: dict[int, BlockName] = {}
         self.to_recover: dict[int, RecoveringBlock] = {}
+        self.cache_capacity = 0
+        self.cache_used = 0
+        self.cached: frozenset[int] = frozenset()
+        """Blocks that it holds in memory, as it reported."""
+        self.to_cache: dict[int, None] = {}
+        self.to_uncache: dict[int, None] = {}
+        self.cache_told: frozenset[tuple[bool, int]] = frozenset()
+        """What it was told since `cache_told_ms`; True: to hold that block."""
+        self.cache_told_ms = -1
 
     @property
     def uuid(self) -> str:
@@ -307,6 +337,7 @@ class DatanodeTable:
     def __init__(self) -> None:
         self.by_uuid: dict[str, DatanodeDescriptor] = {}
         self._by_name: dict[str, DatanodeDescriptor] = {}
+        self._rack_count = 0
 
     def get(self, uuid: str) -> DatanodeDescriptor | None:
         return self.by_uuid.get(uuid)
@@ -329,6 +360,15 @@ class DatanodeTable:
             del self._by_name[node.name]
         node.identity = identity
         self._by_name[node.name] = node
+
+    @property
+    def has_racks(self) -> bool:
+        """More than one, among those that serve."""
+        return self._rack_count > 1
+
+    def count_racks(self) -> None:
+        """After a DataNode came, went, or changed its rack or state."""
+        self._rack_count = len({node.rack for node in self.by_uuid.values() if node.in_service})
 
     def live(self) -> list[DatanodeDescriptor]:
         return [node for node in self.by_uuid.values() if node.is_alive]

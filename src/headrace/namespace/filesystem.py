@@ -103,6 +103,8 @@ class Namespace:
         """(directory, older and newer snapshot) that a client asks for in parts; not durable."""
         self.locate: Callable[[BlockInfo], tuple[tuple[StorageInfo, ...], bool]] = default_locate
         """Where a block can be read, and whether all its replicas are corrupt."""
+        self.cached_count: Callable[[int], int] = lambda _block_id: 0
+        """How many DataNodes hold a block in memory."""
 
     # -- replay ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Invariants: no inode behind a directory that the caller may not search is ever t
 through a symlink is never followed here: the client is told where it leads.
 """
 
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from headrace.namespace import refusals
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 SNAPSHOT_DIRECTORY = ".snapshot"
 RESERVED = ".reserved"
 _EXECUTE = 1
+_INODE_ID = re.compile(r"[0-9]{1,19}")
 
 
 class Resolved(NamedTuple):
@@ -181,7 +183,7 @@ def snapshot_root(ns: "Namespace", path: str, caller: Caller) -> DirectoryInode 
 
 def _from_reserved(ns: "Namespace", path: str, names: list[str]) -> list[str]:
     """`/.reserved/.inodes/ID/…` names an inode by its number; `/.reserved/raw/…` a path."""
-    if len(names) >= 3 and names[1] == ".inodes" and names[2].isdigit():
+    if len(names) >= 3 and names[1] == ".inodes" and _INODE_ID.fullmatch(names[2]):
         inode = ns.inodes.get(int(names[2]))
         if inode is None:
             raise refusals.file_not_found(f"File for given inode path does not exist: {path}")

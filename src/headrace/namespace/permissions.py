@@ -36,7 +36,12 @@ ACCESS_SCOPE, DEFAULT_SCOPE = 0, 1
 
 def is_superuser(ns: "Namespace", caller: Caller) -> bool:
     settings = ns.settings
-    return caller.user == settings.superuser or settings.supergroup in caller.groups
+    user = caller.user
+    return (
+        user == settings.superuser
+        or settings.supergroup in caller.groups
+        or user in settings.administrators
+    )
 
 
 def may(ns: "Namespace", inode: Inode, caller: Caller, wanted: int) -> bool:

@@ -127,16 +127,18 @@ def _by_distance(storages: list[StorageInfo], writer: str) -> list[StorageInfo]:
 
 
 def sort_for_reader(
-    storages: Sequence[StorageInfo], reader: str, random: Random
+    storages: Sequence[StorageInfo], reader: str, random: Random, rack: str = ""
 ) -> tuple[StorageInfo, ...]:
-    """Local first, then any healthy one at random; nodes that leave or are silent last."""
+    """Local first, then those of the reader's rack, then any at random; nodes that leave or are
+    silent last."""
     if len(storages) < 2:
         return tuple(storages)
 
-    def rank(storage: StorageInfo) -> tuple[bool, bool, bool, float]:
+    def rank(storage: StorageInfo) -> tuple[bool, bool, bool, bool, float]:
         node = storage.datanode
         is_elsewhere = node.identity.ip_address != reader
         is_silent = node.is_doubtful or not node.is_alive
-        return (is_silent, not node.in_service, is_elsewhere, random.random())
+        is_far = is_elsewhere and bool(rack) and node.rack != rack
+        return (is_silent, not node.in_service, is_elsewhere, is_far, random.random())
 
     return tuple(sorted(storages, key=rank))

@@ -12,6 +12,7 @@ from headrace.namespace.datanodes import StorageInfo
 
 PRIORITY_COUNT = 5
 CORRUPT_PRIORITY = PRIORITY_COUNT - 1
+BADLY_PLACED_PRIORITY = CORRUPT_PRIORITY - 1
 
 
 class NeededBlocks:
@@ -47,14 +48,18 @@ class NeededBlocks:
 
     def low(self) -> list[BlockInfo]:
         """All that lack a replica and have a good one; the most urgent first."""
-        return [b for queue in self._queues[:CORRUPT_PRIORITY] for b in queue.values()]
+        return [b for queue in self._queues[:BADLY_PLACED_PRIORITY] for b in queue.values()]
 
     def without_replicas(self) -> list[BlockInfo]:
         return list(self._queues[CORRUPT_PRIORITY].values())
 
     @property
     def low_count(self) -> int:
-        return len(self._priorities) - len(self._queues[CORRUPT_PRIORITY])
+        return len(self._priorities) - sum(map(len, self._queues[BADLY_PLACED_PRIORITY:]))
+
+    @property
+    def badly_placed_count(self) -> int:
+        return len(self._queues[BADLY_PLACED_PRIORITY])
 
     def __contains__(self, block_id: int) -> bool:
         return block_id in self._priorities

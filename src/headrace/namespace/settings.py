@@ -13,6 +13,8 @@ class NamespaceSettings:
     superuser: str = "hdfs"
     supergroup: str = "supergroup"
     """`dfs.permissions.superusergroup`."""
+    administrators: frozenset[str] = frozenset()
+    """`dfs.cluster.administrators`: further superusers."""
     permissions_enabled: bool = True
     acls_enabled: bool = True
     xattrs_enabled: bool = True
@@ -58,3 +60,5 @@ class NamespaceSettings:
     stale_datanode_ms: int = 30_000
     checkpoint_edits: int = 1_000_000
     checkpoint_interval_ms: int = 3_600_000
+    cache_refresh_ms: int = 30_000
+    """`dfs.namenode.path.based.cache.refresh.interval.ms`."""

@@ -36,6 +36,12 @@ class LocatedBlock(NamedTuple):
     """Each storage knows its DataNode, id and type."""
     is_corrupt: bool = False
 
+    @property
+    def cached(self) -> tuple["StorageInfo", ...]:
+        """Those whose DataNode holds the replica in memory."""
+        block_id = self.block.block_id
+        return tuple(s for s in self.locations if block_id in s.datanode.cached)
+
 
 class LocatedBlocks(NamedTuple):
     file_length: int

@@ -299,8 +299,12 @@ class WriterSide(DatanodeSide):
         return self.journal.submit(decide)
 
     def sorted_for(self, answer: LocatedBlocks, caller: Caller) -> LocatedBlocks:
+        rack = ""
+        if self.rack_of is not None and self.datanodes.has_racks:
+            rack = self.rack_of(caller.address, "", 0)
+
         def ordered(block: LocatedBlock) -> LocatedBlock:
-            storages = sort_for_reader(block.locations, caller.address, self.random)
+            storages = sort_for_reader(block.locations, caller.address, self.random, rack)
             return block._replace(locations=storages)
 
         last = answer.last_block

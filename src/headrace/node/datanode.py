@@ -41,9 +41,12 @@ from headrace.datanode.dataset import Dataset
 from headrace.datanode.ipc import ClientDatanodeCalls, InterDatanodeCalls
 from headrace.datanode.loading import load_replicas
 from headrace.datanode.operations import OPERATIONS
+from headrace.datanode.page_cache import CacheSettings
+from headrace.datanode.pinning import PinnedReplicas
 from headrace.datanode.scanner import BlockScanner
 from headrace.datanode.service import NameNodeService, ServiceSettings
 from headrace.datanode.session import TransferSession
+from headrace.datanode.throttle import Throttle
 from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.node.datanode_pages import DatanodePages
 from headrace.runtime.buffers import BufferPool
@@ -52,6 +55,7 @@ from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.hadoop_client import RpcClient
 from headrace.runtime.http import Page
+from headrace.runtime.page_cache import PAGE_BYTES, PinnedFile, SystemPageCache, lockable_bytes
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.runtime.transfer import TransferPort
 from headrace.runtime.web import Page as WebPage
@@ -167,6 +171,8 @@ class DatanodeNode:
         self._service: NameNodeService | None = None
         self._scanner: BlockScanner | None = None
         self._context: Context | None = None
+        self._pinned: PinnedReplicas | None = None
+        self._pinning: ThreadPoolExecutor | None = None
         self._inter: InterDatanodeCalls | None = None
         self._uuid = ""
         self._stop = asyncio.Event()
@@ -188,6 +194,10 @@ class DatanodeNode:
             self.log,
             self._transfer_settings(),
         )
+        context.page_cache = SystemPageCache()
+        context.balancing = Throttle(
+            self._clock, self._config["dfs.datanode.balance.bandwidthPerSec"]
+        )
         self._inter = InterDatanodeCalls(context)
         service = self._service = NameNodeService(
             context,
@@ -203,12 +213,16 @@ class DatanodeNode:
             lambda request: self._call_namenode("commitBlockSynchronization", request),
             service.register_again,
             self.request_stop,
+            self._pinned_replicas(dataset),
         )
+        if self._pinned is not None:
+            self._pinned.on_changed = service.report_cache
         self._scanner = BlockScanner(
             context,
             bytes_per_second=self._config["dfs.block.scanner.volume.bytes.per.second"],
             period_ms=self._config["dfs.datanode.scan.period.hours"] * 3_600_000,
         )
+        context.suspect = self._scanner.suspect
         await self._open_ports(context, service)
         service.start()
         self._scanner.start()
@@ -241,12 +255,54 @@ class DatanodeNode:
         self._uuid = self._uuid or str(uuid.uuid4())
         return volumes
 
+    def _pinned_replicas(self, dataset: Dataset) -> PinnedReplicas | None:
+        """What cache directives ask for, where memory is set aside for it."""
+        capacity = self._config["dfs.datanode.max.locked.memory"]
+        if not capacity:
+            return None
+        allowed = lockable_bytes()
+        if allowed is not None and capacity > allowed:
+            raise UsageError(
+                f"dfs.datanode.max.locked.memory={capacity}, but this process may lock {allowed} "
+                "bytes: raise its limit (ulimit -l), or ask for less"
+            )
+        self._pinning = ThreadPoolExecutor(1, thread_name_prefix="pin")
+        self._pinned = PinnedReplicas(
+            dataset,
+            self.log,
+            capacity_bytes=capacity,
+            page_bytes=PAGE_BYTES,
+            pin_file=PinnedFile,
+            off_the_loop=self._off_the_loop,
+        )
+        return self._pinned
+
+    def _off_the_loop(self, action: Callable[[], Any], on_done: Callable[[Any], None]) -> None:
+        def run() -> None:
+            try:
+                outcome = action()
+            except (HeadraceError, OSError) as error:
+                outcome = error
+            # On a loop that has been closed nobody waits any more.
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(on_done, outcome)
+
+        assert self._pinning is not None
+        self._pinning.submit(run)
+
     def _transfer_settings(self) -> TransferSettings:
         config = self._config
         return TransferSettings(
             socket_timeout_ms=config["dfs.client.socket-timeout"],
             socket_write_timeout_ms=config["dfs.datanode.socket.write.timeout"],
             transfers_max=config["dfs.datanode.max.transfer.threads"],
+            sync_on_close=config["dfs.datanode.synconclose"],
+            caching=CacheSettings(
+                readahead_bytes=config["dfs.datanode.readahead.bytes"],
+                drop_behind_reads=config["dfs.datanode.drop.cache.behind.reads"],
+                drop_behind_writes=config["dfs.datanode.drop.cache.behind.writes"],
+                sync_behind_writes=config["dfs.datanode.sync.behind.writes"],
+            ),
         )
 
     def _service_settings(self) -> ServiceSettings:
@@ -256,6 +312,7 @@ class DatanodeNode:
             block_report_ms=config["dfs.blockreport.intervalMsec"],
             incremental_report_ms=config["dfs.blockreport.incremental.intervalMsec"],
             failed_volumes_tolerated=config["dfs.datanode.failed.volumes.tolerated"],
+            cache_report_ms=config["dfs.cachereport.intervalMsec"],
         )
 
     async def _open_ports(self, context: Context, service: NameNodeService) -> None:
@@ -377,8 +434,10 @@ class DatanodeNode:
                 answer = self._inter.handlers()[method](request, None)  # type: ignore[arg-type]
             except RemoteError as error:
                 promise.reject(error)
-            else:
-                promise.resolve(answer)
+                return promise
+            if isinstance(answer, Promise):
+                return answer
+            promise.resolve(answer)
             return promise
         address = (node.id.ipAddr, node.id.ipcPort)
         client = self._peers.get(address)
@@ -440,6 +499,10 @@ class DatanodeNode:
         for client in self._peers.values():
             client.close()
         self._threads.shutdown()
+        if self._pinning is not None:
+            self._pinning.shutdown(cancel_futures=True)
+        if self._pinned is not None:
+            self._pinned.close()
         self._storage.close()
 
 

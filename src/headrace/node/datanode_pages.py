@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.datanode.context import Context
+from headrace.datanode.pinning import PinnedReplicas
 from headrace.datanode.service import NameNodeService
 from headrace.runtime.http import Page
 from headrace.runtime.transfer import TransferPort
@@ -34,6 +35,11 @@ class DatanodePages:
         self._service = service
         self._port = port
         self._registry: Any = None
+
+    @property
+    def _pinned(self) -> PinnedReplicas | None:
+        commands = self._service.commands
+        return None if commands is None else commands.pinned
 
     def metrics(self) -> Page:
         import prometheus_client
@@ -61,7 +67,7 @@ class DatanodePages:
 
     def jmx(self) -> Page:
         context, dataset = self._context, self._context.dataset
-        live = dataset.live_volumes()
+        live, pinned = dataset.live_volumes(), self._pinned
         capacity = sum(volume.capacity_bytes() for volume in live)
         remaining = sum(volume.free_bytes() for volume in live)
         beans = [
@@ -72,6 +78,10 @@ class DatanodePages:
                 "Remaining": remaining,
                 "NumFailedVolumes": len(dataset.volumes) - len(live),
                 "NumBlocks": len(dataset.replicas),
+                "CacheCapacity": 0 if pinned is None else pinned.capacity_bytes,
+                "CacheUsed": 0 if pinned is None else pinned.used_bytes,
+                "NumBlocksCached": 0 if pinned is None else len(pinned.block_ids()),
+                "NumBlocksFailedToCache": 0 if pinned is None else pinned.refusals,
             },
             {
                 "name": "Hadoop:service=DataNode,name=DataNodeInfo",
@@ -108,8 +118,10 @@ class DatanodePages:
             ("registrations", "Times registered.", self._service.registrations),
         ):
             yield CounterMetricFamily(f"headrace_datanode_{name}", words, value)
-        live = dataset.live_volumes()
+        live, pinned = dataset.live_volumes(), self._pinned
+        held = 0 if pinned is None else pinned.used_bytes
         for name, words, value in (
+            ("pinned_bytes", "Memory taken by blocks that cache directives name.", held),
             ("replicas", "Replicas here, whole and unfinished.", len(dataset.replicas)),
             ("transfers", "Operations under way.", context.active),
             ("streams", "Transfer connections open.", len(port.streams)),

@@ -17,6 +17,7 @@ from headrace.base.config_sources import Resolved, read_config_text, resolve
 from headrace.base.errors import UsageError
 from headrace.base.hdfs_keys import HDFS_CONFIG
 from headrace.namespace.leaving import Hosts
+from headrace.namespace.racks import parse_racks
 from headrace.namespace.settings import NamespaceSettings
 
 _GROUPS_KEPT_MS = 60_000
@@ -61,6 +62,9 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
     return NamespaceSettings(
         superuser=superuser,
         supergroup=config["dfs.permissions.superusergroup"],
+        administrators=frozenset(
+            filter(None, map(str.strip, config["dfs.cluster.administrators"].split(",")))
+        ),
         permissions_enabled=config["dfs.permissions.enabled"],
         acls_enabled=config["dfs.namenode.acls.enabled"],
         xattrs_enabled=config["dfs.namenode.xattrs.enabled"],
@@ -95,6 +99,7 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         startup_invalidate_delay_ms=config["dfs.namenode.startup.delay.block.deletion.sec"] * 1000,
         checkpoint_edits=config["dfs.namenode.checkpoint.txns"],
         checkpoint_interval_ms=config["dfs.namenode.checkpoint.period"] * 1000,
+        cache_refresh_ms=config["dfs.namenode.path.based.cache.refresh.interval.ms"],
     )
 
 
@@ -132,6 +137,17 @@ def _system_groups(user: str) -> tuple[str, ...]:
 def read_hosts(config: dict[str, Any]) -> Hosts:
     """The files of `dfs.hosts` and `dfs.hosts.exclude`: names, a line or a space apart."""
     return Hosts(included=_names(config["dfs.hosts"]), excluded=_names(config["dfs.hosts.exclude"]))
+
+
+def read_racks(config: dict[str, Any]) -> dict[str, str]:
+    """The file of `net.topology.table.file.name`, if one is named."""
+    path = config["net.topology.table.file.name"]
+    if not path:
+        return {}
+    try:
+        return parse_racks(Path(path).read_text(), path)
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}") from error
 
 
 def _names(path: str) -> frozenset[str]:

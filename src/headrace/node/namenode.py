@@ -34,7 +34,9 @@ from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.host_orders import HostOrders
 from headrace.namespace.journal import Journal, open_log
+from headrace.namespace.leaving import Hosts
 from headrace.namespace.namenode import NameNode
+from headrace.namespace.racks import Racks
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.node.hdfs_settings import (
     SystemGroups,
@@ -42,6 +44,7 @@ from headrace.node.hdfs_settings import (
     namespace_settings,
     parse_address,
     read_hosts,
+    read_racks,
     refuse_exposed,
 )
 from headrace.node.namenode_checkpoint import Checkpoints
@@ -189,7 +192,16 @@ class NameNodeProcess:
             events=self.log,
         )
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
-        namenode.read_hosts = lambda: read_hosts(config)
+        if config["net.topology.table.file.name"]:
+            namenode.rack_of = racks = Racks(read_racks(config))
+        else:
+            racks = Racks()
+
+        def read_lists() -> Hosts:
+            racks.table = read_racks(config)
+            return read_hosts(config)
+
+        namenode.read_hosts = read_lists
         namenode.host_orders = HostOrders(self._storage, os.path.join(directory, "hosts.json"))
         reports = os.path.join(directory, "reports")
 

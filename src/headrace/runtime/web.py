@@ -11,6 +11,7 @@ and may answer piece by piece: nothing is held whole.
 import asyncio
 import contextlib
 import http
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import parse_qsl, unquote
 
@@ -25,6 +26,9 @@ _ANSWER_TIMEOUT_S = 60.0
 _PIECE_TIMEOUT_S = 60.0
 _PIECE_BYTES = 256 * 1024
 _CONNECTIONS_MAX = 1000
+_ONCE = ("content-length", "transfer-encoding", "host")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
 
 Page = Callable[[WebRequest], "WebResponse | Promise[WebResponse]"]
 Stream = Callable[[WebRequest, AsyncIterator[bytes]], Awaitable[WebResponse | WebStream]]
@@ -83,6 +87,9 @@ class WebServer:
             self._write(writer, text(400, "not an HTTP request\n"), False, True)
             return False
         method, target, headers, keep_alive = parsed
+        if not _says_where_it_ends(headers):
+            self._write(writer, text(400, "where the body ends is not clear\n"), False, True)
+            return False
         peer = writer.get_extra_info("peername")
         request = _request(method, target, headers, str(peer[0]) if peer else "")
         stream = self._streams(request) if self._streams is not None else None
@@ -232,16 +239,25 @@ class Body:
         while True:
             async with asyncio.timeout(_PIECE_TIMEOUT_S):
                 line = await self._reader.readuntil(b"\r\n")
-            try:
-                size = int(line.split(b";")[0].strip(), 16)
-            except ValueError:
-                raise asyncio.IncompleteReadError(line, None) from None
+            digits = line.split(b";")[0].strip()
+            if _CHUNK_SIZE.fullmatch(digits) is None:
+                raise asyncio.IncompleteReadError(line, None)
+            size = int(digits, 16)
             async for piece in self._counted(size):
                 yield piece
             async with asyncio.timeout(_PIECE_TIMEOUT_S):
                 await self._reader.readuntil(b"\r\n")
             if size == 0:
                 return
+
+
+def _says_where_it_ends(headers: dict[str, str]) -> bool:
+    """One length or chunks, not both: two readers who disagree would see different requests."""
+    length = headers.get("content-length")
+    coding = headers.get("transfer-encoding")
+    if coding is not None:
+        return length is None and coding.lower() == "chunked"
+    return length is None or _LENGTH.fullmatch(length) is not None
 
 
 def _parse_head(head: bytes) -> tuple[str, str, dict[str, str], bool] | None:
@@ -253,7 +269,10 @@ def _parse_head(head: bytes) -> tuple[str, str, dict[str, str], bool] | None:
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         if colon:
-            headers.setdefault(name.strip().lower(), value.strip())
+            name = name.strip().lower()
+            if name in _ONCE and name in headers:
+                return None
+            headers.setdefault(name, value.strip())
     connection = headers.get("connection", "").lower()
     keep_alive = connection != "close" if words[2] == "HTTP/1.1" else connection == "keep-alive"
     return words[0], words[1], headers, keep_alive

@@ -7,6 +7,7 @@ belongs to, whatever address a redirect named.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from headrace.base.web import JSON, WebRequest, WebResponse, WebStream
@@ -21,6 +22,9 @@ from headrace.wire.hadoop.web_refusals import web_body, web_status
 
 PREFIX = "/webhdfs/v1/"
 _DEFAULT_USER = "dr.who"
+_SHORT_MAX, _LONG_MAX = 2**15 - 1, 2**63 - 1
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_MODE = re.compile(r"[0-7]{1,5}")
 
 _Operation = Callable[
     [str, str, dict[str, str], AsyncIterator[bytes]], Awaitable[WebResponse | WebStream]
@@ -90,7 +94,7 @@ class WebHdfsData:
             clientName="",
             createFlag=pb.CREATE | (pb.OVERWRITE if overwrite else 0),
             createParent=query.get("createparent", "true").lower() != "false",
-            replication=_number(query, "replication", defaults.replication),
+            replication=_number(query, "replication", defaults.replication, _SHORT_MAX),
             blockSize=_number(query, "blocksize", defaults.blockSize),
         )
         request.masked.perm = _mode(query.get("permission", "644"))
@@ -123,24 +127,18 @@ def _file_checksum(namenode: tuple[str, int], user: str, path: str) -> tuple[str
     return found.algorithm, found.value
 
 
-def _number(query: dict[str, str], name: str, default: int) -> int:
+def _number(query: dict[str, str], name: str, default: int, most: int = _LONG_MAX) -> int:
     text = query.get(name, "")
     if text in ("", "null"):
         return default
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
+    number = int(text) if _NUMBER.fullmatch(text) else -1
+    if not 0 <= number <= most:
         raise _invalid(f'Invalid value for webhdfs parameter "{name}": {text}')
     return number
 
 
 def _mode(text: str) -> int:
-    try:
-        mode = int(text, 8)
-    except ValueError:
-        mode = -1
+    mode = int(text, 8) if _MODE.fullmatch(text) else -1
     if not 0 <= mode <= 0o1777:
         raise _invalid(f'Invalid value for webhdfs parameter "permission": {text}')
     return mode

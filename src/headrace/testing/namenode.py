@@ -20,6 +20,7 @@ from headrace.namespace.datanodes import (
     DELETED,
     RECEIVED,
     BlockName,
+    CacheCommand,
     DatanodeIdentity,
     InvalidateCommand,
     ReceivedDeletedBlock,
@@ -31,6 +32,7 @@ from headrace.namespace.datanodes import (
     ReportedReplica,
     StorageReport,
     TransferCommand,
+    UncacheCommand,
 )
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SymlinkInode
@@ -228,6 +230,9 @@ class SimulatedDatanode:
         self.deleted: list[BlockName] = []
         self.bad: set[int] = set()
         """Replicas whose bytes are wrong: a copy of one fails, a reader reports it."""
+        self.cache_capacity = 0
+        self.cached: set[int] = set()
+        """Blocks held in memory."""
 
     @property
     def storage(self) -> StorageReport:
@@ -244,6 +249,8 @@ class SimulatedDatanode:
             Registration(identity, namenode.ns.namespace_id, "simulated", 0, -57, "1", self.rack)
         )
         namenode.heartbeat(self.uuid, [self.storage])
+        if self.cached:
+            namenode.cache_report(self.uuid, sorted(self.cached))
         if report:
             self.report()
 
@@ -265,7 +272,12 @@ class SimulatedDatanode:
         self.cluster.namenode.report_bad_blocks([(block, [place])])
 
     def beat(self) -> None:
-        answer = self.cluster.namenode.heartbeat(self.uuid, [self.storage])
+        answer = self.cluster.namenode.heartbeat(
+            self.uuid,
+            [self.storage],
+            cache_capacity=self.cache_capacity,
+            cache_used=sum(self.replicas[block_id].num_bytes for block_id in self.cached),
+        )
         for command in answer.commands:
             if isinstance(command, RegisterCommand):
                 self.register()
@@ -277,6 +289,15 @@ class SimulatedDatanode:
             elif isinstance(command, RecoverCommand):
                 for block in command.blocks:
                     self.recover(block)
+            elif isinstance(command, CacheCommand | UncacheCommand):
+                self._cache(command)
+
+    def _cache(self, command: CacheCommand | UncacheCommand) -> None:
+        if isinstance(command, CacheCommand):
+            self.cached |= {i for i in command.block_ids if i in self.replicas}
+        else:
+            self.cached -= set(command.block_ids)
+        self.cluster.namenode.cache_report(self.uuid, sorted(self.cached))
 
     def _delete(self, names: tuple[BlockName, ...]) -> None:
         for name in names:
@@ -285,6 +306,7 @@ class SimulatedDatanode:
             if mine is not None and mine.generation_stamp <= name.generation_stamp:
                 del self.replicas[name.block_id]
                 self.bad.discard(name.block_id)
+                self.cached.discard(name.block_id)
                 self._tell(DELETED, name.block_id, name.num_bytes, name.generation_stamp)
 
     def _copy(self, name: BlockName, uuids: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Named checkers of a namespace: what must hold after every replay, whoever replayed.
 
 Each raises AssertionError with the name of the property; the names D5, D6, … are those of the
-project's table of file system invariants (docs/TESTING).
+project's table of file system invariants (docs/NAMESPACE).
 """
 
 from headrace.namespace.datanodes import ReplicaState
@@ -118,7 +118,8 @@ def check_good_replicas(cluster: SimulatedNameNode) -> None:
 
 
 def check_healed(cluster: SimulatedNameNode) -> None:
-    """D1, D16: after heal every block has its replicas, no more and no less, and nobody strays."""
+    """D1, D16: after heal every block has its replicas, no more and no less, not all on one rack,
+    and nobody strays."""
     live = sum(node.is_running for node in cluster.nodes)
     stats = cluster.namenode.fs_stats()
     assert stats.missing_blocks == 0, "D16: missing blocks"
@@ -130,6 +131,8 @@ def check_healed(cluster: SimulatedNameNode) -> None:
         holders = [n for n in cluster.nodes if n.is_running and block.block_id in n.replicas]
         assert len(holders) == wanted, f"D16: {block.name} is on {len(holders)}, not {wanted}"
         assert len(block.replicas) == wanted, "D16: the map says otherwise"
+        if wanted > 1 and len({node.rack for node in cluster.nodes if node.is_running}) > 1:
+            assert len({n.rack for n in holders}) > 1, f"D16: {block.name} is on one rack"
     known = set(cluster.ns.blocks)
     for node in cluster.nodes:
         stray = set(node.replicas) - known

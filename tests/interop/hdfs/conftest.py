@@ -16,6 +16,7 @@ from tests.interop.hadoop_tools import HadoopTools
 from tests.interop.hdfs.real_hdfs import RealHdfs
 from tests.interop.java_tools import JavaMissingError, ToolResult
 
+from headrace.runtime.page_cache import lockable_bytes
 from headrace.testing.filesystem import LocalFileSystem
 
 FileSystem = LocalFileSystem | RealHdfs
@@ -27,13 +28,16 @@ TARGETS = [
 
 SETTINGS = {"dfs.blocksize": "1048576"}
 """Small blocks: files of a few megabytes have several."""
+PINNED_BYTES = min(8 << 20, lockable_bytes() or 8 << 20)
+"""Memory for cached blocks; Apache's needs a native library for it."""
 
 
 @pytest.fixture(scope="session", params=TARGETS)
 def dfs(request: pytest.FixtureRequest) -> Iterator[FileSystem]:
     """One file system for all tests; each test uses a folder of its own."""
     if request.param == "headrace":
-        target: FileSystem = LocalFileSystem(datanodes=3, settings=SETTINGS)
+        own = {**SETTINGS, "dfs.datanode.max.locked.memory": PINNED_BYTES}
+        target: FileSystem = LocalFileSystem(datanodes=3, settings=own)
     else:
         try:
             target = RealHdfs(datanodes=3, settings=SETTINGS)

@@ -1,11 +1,21 @@
 """`hdfs dfsadmin`, `fsck`, snapshots and the other tools of an operator."""
 
+import json
+import re
+import time
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.interop.hdfs.conftest import FileSystem, Shell
 
+from headrace.testing.filesystem import LocalFileSystem, LocalProcess
+
 pytestmark = pytest.mark.java
+
+WAIT_S = 40.0
 
 
 @pytest.fixture
@@ -92,7 +102,37 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
     hdfs("dfs", "-rm", "-r", folder).check()
 
 
-def test_cache_pools_and_directives(hdfs: Shell, folder: str, local: Path) -> None:
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
+        time.sleep(0.2)
+
+
+def await_row(hdfs: Shell, words: tuple[str, ...], expected: list[str]) -> None:
+    """What `cacheadmin` tells in its last line; DataNodes report with their heartbeats."""
+
+    def is_told() -> bool:
+        lines = hdfs("cacheadmin", *words).check().stdout.splitlines()
+        return lines[-1].split() == expected
+
+    eventually(is_told, " ".join(expected))
+
+
+def jmx(node: LocalProcess) -> list[dict[str, Any]]:
+    with urllib.request.urlopen(f"http://{node.where['http']}/jmx", timeout=10) as answer:
+        beans: list[dict[str, Any]] = json.loads(answer.read())["beans"]
+        return beans
+
+
+def locked_kib(pid: int) -> int:
+    """Memory that a process has locked, as the system tells it."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("VmLck:")]
+    return int(line.split()[1])
+
+
+def test_cache_pools_and_directives(hdfs: Shell, dfs: FileSystem, folder: str, local: Path) -> None:
     pool = f"pool-{folder.rpartition('/')[2]}"
     hdfs("dfs", "-put", str(local), f"{folder}/f").check()
     owned = ("-owner", "ann", "-group", "staff", "-mode", "750", "-limit", "20000")
@@ -106,10 +146,22 @@ def test_cache_pools_and_directives(hdfs: Shell, folder: str, local: Path) -> No
     assert added == f"Added cache directive {directive}\n"
     assert "would exceed pool" in hdfs(*add, "-replication", "2").stderr
     assert "Permission denied while accessing pool" in hdfs(*add, user="eve").stderr
-    listed = hdfs("cacheadmin", "-listDirectives", "-stats", "-path", f"{folder}/f").check().stdout
-    assert "Found 1 entry" in listed
-    row = listed.splitlines()[-1].split()
-    assert row == [directive, pool, "2", "never", f"{folder}/f", "12000", "0", "1", "0"]
+    is_ours = isinstance(dfs, LocalFileSystem)
+    list_it = ("-listDirectives", "-stats", "-path", f"{folder}/f")
+    held = ["12000", "1"] if is_ours else ["0", "0"]
+    listed = [directive, pool, "2", "never", f"{folder}/f", "12000", held[0], "1", held[1]]
+    await_row(hdfs, list_it, listed)
+    if is_ours:
+        assert sum(locked_kib(node.pid) for node in dfs.datanodes) == 2 * 8
+        eventually(
+            lambda: (
+                hdfs("dfsadmin", "-report").check().stdout.count("Cache Used: 8192 (8 KB)") == 2
+            ),
+            "heartbeats tell how much is used",
+        )
+        beans = [bean for node in dfs.datanodes for bean in jmx(node) if "CacheUsed" in bean]
+        assert sum(bean["CacheUsed"] for bean in beans) == 2 * 8192
+        assert sum(bean["NumBlocksCached"] for bean in beans) == 2
     hidden = hdfs("cacheadmin", "-listDirectives", "-pool", pool, user="eve").check().stdout
     assert "Found 0 entries" in hidden
 
@@ -118,13 +170,15 @@ def test_cache_pools_and_directives(hdfs: Shell, folder: str, local: Path) -> No
     row = hdfs("cacheadmin", "-listDirectives", "-id", directive).check().stdout.split()
     assert "never" not in row
     hdfs("cacheadmin", "-modifyPool", pool, "-mode", "755", "-maxTtl", "2h").check()
-    shown = hdfs("cacheadmin", "-listPools", "-stats", pool).check().stdout
-    row = shown.splitlines()[-1].split()
-    assert row[:7] == [pool, "ann", "staff", "rwxr-xr-x", "20000", "000:02:00:00.000", "1"]
-    assert row[7:] == ["6000", "0", "0", "1", "0"]
+    described = [pool, "ann", "staff", "rwxr-xr-x", "20000", "000:02:00:00.000", "1"]
+    held = ["6000", "1"] if is_ours else ["0", "0"]
+    stats = ["6000", held[0], "0", "1", held[1]]
+    await_row(hdfs, ("-listPools", "-stats", pool), [*described, *stats])
     hdfs("cacheadmin", "-removeDirective", directive).check()
     hdfs("cacheadmin", "-removePool", pool).check()
     assert pool not in hdfs("cacheadmin", "-listPools").check().stdout
+    if is_ours:
+        eventually(lambda: not any(locked_kib(n.pid) for n in dfs.datanodes), "nothing is held")
 
 
 def test_reconfiguration_tells_that_none_was(hdfs: Shell, dfs: FileSystem) -> None:
@@ -149,12 +203,66 @@ def test_fsck(hdfs: Shell, folder: str, local: Path) -> None:
     assert "does not exist" in missing.stdout + missing.stderr
 
 
+def test_a_lost_block_is_told_and_never_read_as_something_else(
+    hdfs: Shell, dfs: FileSystem, folder: str, local: Path
+) -> None:
+    whole = hdfs("fsck", "/", "-list-corruptfileblocks").check().stdout
+    assert "has 0 CORRUPT blocks" in whole
+    if not isinstance(dfs, LocalFileSystem):
+        return
+    hdfs("dfs", "-D", "dfs.replication=1", "-put", str(local), f"{folder}/f").check()
+    try:
+        text = hdfs("fsck", folder, "-files", "-blocks").check().stdout
+        (block,) = re.findall(r"blk_\d+", text)
+        for node in dfs.datanodes:
+            for path in node.data.glob(f"data/current/BP-*/current/finalized/*/*/{block}*"):
+                path.unlink()
+        impatient = ("-D", "dfs.client.retry.window.base=10")
+        read = hdfs("dfs", *impatient, "-cat", f"{folder}/f")
+        assert (read.status, read.stdout) == (1, "")
+
+        def listed() -> str:
+            return hdfs("fsck", folder, "-list-corruptfileblocks").stdout
+
+        eventually(lambda: "has 1 CORRUPT blocks" in listed(), "the NameNode knows")
+        assert f"{block}\t{folder}/f" in listed()
+        assert "is CORRUPT" in hdfs("fsck", folder).stdout
+    finally:
+        hdfs("dfs", "-rm", "-skipTrash", f"{folder}/f").check()
+    assert "is HEALTHY" in hdfs("fsck", folder).check().stdout
+
+
+def test_a_datanode_is_asked_where_it_is_called(hdfs: Shell, dfs: FileSystem) -> None:
+    if not isinstance(dfs, LocalFileSystem):
+        pytest.skip("Apache's DataNodes do not tell their ports here")
+    ipc = str(dfs.datanodes[0].where["ipc"])
+    assert "Software version" in hdfs("dfsadmin", "-getDatanodeInfo", ipc).check().stdout
+    assert "Directory" in hdfs("dfsadmin", "-getVolumeReport", ipc).check().stdout
+    assert "bytes per second" in hdfs("dfsadmin", "-getBalancerBandwidth", ipc).check().stdout
+    hdfs("dfsadmin", "-triggerBlockReport", ipc).check()
+    hdfs("dfsadmin", "-triggerBlockReport", "-incremental", ipc).check()
+    hdfs("dfsadmin", "-evictWriters", ipc).check()
+    hdfs("dfsadmin", "-refreshNamenodes", ipc).check()
+    refused = hdfs("dfsadmin", "-deleteBlockPool", ipc, "BP-1")
+    assert refused.status != 0
+    assert "one block pool" in refused.stderr
+    told = hdfs("diskbalancer", "-query", ipc).check()
+    assert "NO_PLAN" in told.stdout + told.stderr
+
+
 def test_small_orders(hdfs: Shell) -> None:
     hdfs("dfsadmin", "-refreshNodes").check()
     hdfs("dfsadmin", "-refreshUserToGroupsMappings").check()
     hdfs("dfsadmin", "-finalizeUpgrade").check()
     hdfs("dfsadmin", "-setBalancerBandwidth", "1000000").check()
     hdfs("dfsadmin", "-listOpenFiles").check()
+    hdfs("dfsadmin", "-rollEdits").check()
+    hdfs("dfsadmin", "-upgrade", "query").check()
+    assert "no rolling upgrade" in hdfs("dfsadmin", "-rollingUpgrade", "query").check().stdout
+    hdfs("dfsadmin", "-restoreFailedStorage", "check").check()
+    hdfs("dfsadmin", "-refreshServiceAcl").check()
+    hdfs("dfsadmin", "-refreshCallQueue").check()
+    hdfs("dfsadmin", "-refreshSuperUserGroupsConfiguration").check()
     assert "HOT" in hdfs("storagepolicies", "-listPolicies").check().stdout
 
 
@@ -167,3 +275,21 @@ def test_save_namespace_needs_safe_mode(hdfs: Shell) -> None:
         assert "successful" in hdfs("dfsadmin", "-saveNamespace").check().stdout
     finally:
         hdfs("dfsadmin", "-safemode", "leave").check()
+
+
+def test_its_role_is_told_to_haadmin(hdfs: Shell, dfs: FileSystem) -> None:
+    """As one of two NameNodes by the client's configuration; it stands alone and stays active."""
+    if not isinstance(dfs, LocalFileSystem):
+        pytest.skip("Apache's NameNode here is configured without high availability")
+    keys = {
+        "dfs.nameservices": "ns",
+        "dfs.ha.namenodes.ns": "nn1,nn2",
+        "dfs.namenode.rpc-address.ns.nn1": dfs.address,
+        "dfs.namenode.rpc-address.ns.nn2": "127.0.0.1:1",
+    }
+    settings = [word for key, value in keys.items() for word in ("-D", f"{key}={value}")]
+    assert hdfs("haadmin", *settings, "-getServiceState", "nn1").check().stdout == "active\n"
+    hdfs("haadmin", *settings, "-checkHealth", "nn1").check()
+    refused = hdfs("haadmin", *settings, "-transitionToStandby", "nn1")
+    assert refused.status != 0
+    assert "stands alone" in refused.stderr

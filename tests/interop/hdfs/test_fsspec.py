@@ -66,3 +66,39 @@ def test_arrow_reads_and_writes_parquet(files: FileSystem, folder: str) -> None:
     table = pyarrow.table({"n": list(range(1000)), "s": [str(n) for n in range(1000)]})
     pyarrow.parquet.write_table(table, f"{folder}/t.parquet", filesystem=files)
     assert pyarrow.parquet.read_table(f"{folder}/t.parquet", filesystem=files).equals(table)
+
+
+def test_pandas_reads_and_writes(files: FileSystem, folder: str) -> None:
+    pandas = pytest.importorskip("pandas", reason="NOT RUN: pandas comes with the pipeline")
+    pytest.importorskip("pyarrow", reason="NOT RUN: pyarrow comes with the pipeline")
+    frame = pandas.DataFrame({"n": range(1000), "s": [f"row {n}" for n in range(1000)]})
+    frame.to_parquet(f"{folder}/f.parquet", filesystem=files)
+    assert pandas.read_parquet(f"{folder}/f.parquet", filesystem=files).equals(frame)
+    with files.open(f"{folder}/f.csv", "w") as file:
+        frame.to_csv(file, index=False)
+    with files.open(f"{folder}/f.csv") as file:
+        assert pandas.read_csv(file).equals(frame)
+
+
+def test_duckdb_reads_what_arrow_wrote(files: FileSystem, folder: str) -> None:
+    """A directory of files through Arrow's datasets, and straight through fsspec."""
+    pytest.importorskip("pyarrow", reason="NOT RUN: pyarrow comes with the pipeline")
+    duckdb = pytest.importorskip("duckdb", reason="NOT RUN: duckdb is not installed")
+    import pyarrow
+    import pyarrow.dataset
+
+    table = pyarrow.table({"n": list(range(1000)), "p": [n % 4 for n in range(1000)]})
+    pyarrow.dataset.write_dataset(
+        table, f"{folder}/t", filesystem=files, format="parquet", partitioning=["p"]
+    )
+    found = pyarrow.dataset.dataset(
+        f"{folder}/t", filesystem=files, format="parquet", partitioning=["p"]
+    )
+    connection = duckdb.connect()
+    connection.register("t", found)
+    assert connection.execute("SELECT sum(n), count(*) FROM t WHERE p = 1").fetchall() == [
+        (sum(range(1, 1000, 4)), 250)
+    ]
+    connection.register_filesystem(files)
+    query = f"SELECT sum(n) FROM read_parquet('hdfs://{folder}/t/1/*.parquet')"
+    assert connection.execute(query).fetchall() == [(sum(range(1, 1000, 4)),)]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,17 @@ def used_bytes(dfs: LocalFileSystem) -> int:
     return sum(node["used"] for node in fs(dfs, "report")["datanodes"])
 
 
-def test_decommission_maintenance_and_back() -> None:
-    with LocalFileSystem(datanodes=3, settings=SETTINGS) as dfs:
+def on_both_racks(files: Files, path: str, where: dict[str, str]) -> bool:
+    (block,) = files.blocks(path)
+    nodes = [node.where["listen"] for node in files.nodes_of(block)]
+    return len(nodes) == 2 and len({where[name] for name in nodes}) == 2
+
+
+def test_decommission_maintenance_and_back(tmp_path: Path) -> None:
+    racks = tmp_path / "racks"
+    racks.touch()
+    settings = {**SETTINGS, "net.topology.table.file.name": str(racks)}
+    with LocalFileSystem(datanodes=3, settings=settings) as dfs:
         files = Files(dfs)
         written = write(files.client, 4, 2)
         name = dfs.datanodes[0].where["listen"]
@@ -68,7 +78,10 @@ def test_decommission_maintenance_and_back() -> None:
                 assert replica_path(node, block.b.blockId).read_bytes() == data
         (told,) = [one for one in fs(dfs, "report")["datanodes"] if one["name"] == name]
         assert told["state"] == "decommissioned"
-        # The order outlives the NameNode.
+        # The order outlives the NameNode, which reads the table of racks when it starts.
+        names = [node.where["listen"] for node in dfs.datanodes]
+        where = dict(zip(names, ("/east", "/west", "/west"), strict=True))
+        racks.write_text("".join(f"{name} {rack}\n" for name, rack in where.items()))
         dfs.namenode.kill()
         dfs.namenode.start()
         dfs.await_datanodes(3)
@@ -77,6 +90,12 @@ def test_decommission_maintenance_and_back() -> None:
         assert fs(dfs, "maintenance", name, "--minutes", "5")[0]["state"] == "IN_MAINTENANCE"
         assert fs(dfs, "recommission", name)[0]["state"] == "NORMAL"
         assert "no DataNode" in fs(dfs, "decommission", "nowhere:1", status=1)
+        assert {one["name"]: one["rack"] for one in fs(dfs, "report")["datanodes"]} == where
+        # The blocks that were copied to the western nodes are not all there any more.
+        again = Files(dfs)
+        for path in written:
+            eventually(partial(on_both_racks, again, path, where), f"{path} is on both racks")
+            assert again.read(path) == written[path]
 
 
 def test_blocks_move_to_the_empty_node() -> None:

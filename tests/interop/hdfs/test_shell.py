@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.interop.hdfs.conftest import Shell
+from tests.interop.hdfs.conftest import FileSystem, Shell
 
 pytestmark = pytest.mark.java
 
@@ -224,3 +224,54 @@ def test_find_and_text_and_df(hdfs: Shell, folder: str, local: Path) -> None:
     )
     assert hdfs("dfs", "-text", f"{folder}/a.txt").check().stdout == local.read_text()
     assert "Filesystem" in hdfs("dfs", "-df", "/").check().stdout
+
+
+def test_the_same_shell_over_webhdfs(
+    hdfs: Shell, dfs: FileSystem, folder: str, local: Path, tmp_path: Path
+) -> None:
+    web = f"webhdfs://{dfs.http_address}{folder}"
+    hdfs("dfs", "-mkdir", "-p", f"{web}/d").check()
+    hdfs("dfs", "-put", str(local), f"{web}/d/a").check()
+    hdfs("dfs", "-appendToFile", str(local), f"{web}/d/a").check()
+    assert hdfs("dfs", "-cat", f"{web}/d/a").check().stdout == 2 * local.read_text()
+    hdfs("dfs", "-get", f"{web}/d/a", str(tmp_path / "back")).check()
+    assert (tmp_path / "back").read_text() == 2 * local.read_text()
+    hdfs("dfs", "-mv", f"{web}/d/a", f"{web}/d/b").check()
+    listed = hdfs("dfs", "-ls", "-R", web).check().stdout.splitlines()
+    assert [line.split()[-1] for line in listed] == [f"{web}/d", f"{web}/d/b"]
+    hdfs("dfs", "-setrep", "2", f"{web}/d/b").check()
+    hdfs("dfs", "-chmod", "640", f"{web}/d/b").check()
+    stat = hdfs("dfs", "-stat", "%b %r %a %F", f"{web}/d/b").check().stdout.strip()
+    assert stat == "12000 2 640 regular file"
+    hdfs("dfs", "-setfacl", "-m", "user:eve:r--", f"{web}/d/b").check()
+    assert "user:eve:r--" in hdfs("dfs", "-getfacl", f"{web}/d/b").check().stdout
+    for name in ("a", "b"):
+        hdfs("dfs", "-setfattr", "-n", f"user.{name}", "-v", name, f"{web}/d/b").check()
+    assert 'user.b="b"' in hdfs("dfs", "-getfattr", "-n", "user.b", f"{web}/d/b").check().stdout
+    shown = hdfs("dfs", "-checksum", f"{web}/d/b").check().stdout.split()[1:]
+    assert shown == hdfs("dfs", "-checksum", f"{folder}/d/b").check().stdout.split()[1:]
+    assert hdfs("dfs", "-count", web).check().stdout.split()[:3] == ["2", "1", "12000"]
+    hdfs("dfsadmin", "-allowSnapshot", folder).check()
+    hdfs("dfs", "-createSnapshot", web, "s1").check()
+    hdfs("dfs", "-mv", f"{web}/d/b", f"{web}/f").check()
+    hdfs("dfs", "-createSnapshot", web, "s2").check()
+    told = hdfs("webhdfs-calls", web, "s1", "s2").check().stdout.splitlines()
+    both = [
+        f"snapshottable: {folder} 2",
+        f"snapshots: {folder}/.snapshot/s1 false;{folder}/.snapshot/s2 false",
+        "difference: M\t.;M\t./d;R\t./d/b -> ./f",
+        "policy: HOT",
+        "trash: ",
+        "token: AccessControlException",
+        "attributes: user.a;user.b",
+        "locations: 1",
+        f"defaults: {MIB}",
+        "status: true",
+        "ec policy: IOException",
+    ]
+    assert [line for line in both if line not in told] == [], told
+    hdfs("dfs", "-deleteSnapshot", web, "s1").check()
+    hdfs("dfs", "-deleteSnapshot", web, "s2").check()
+    hdfs("dfsadmin", "-disallowSnapshot", folder).check()
+    hdfs("dfs", "-rm", "-r", "-skipTrash", f"{web}/d", f"{web}/f").check()
+    assert hdfs("dfs", "-ls", web).check().stdout == ""

@@ -1,10 +1,13 @@
-"""How files are shown."""
+"""How files are shown, and what commands say of themselves."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
+from headrace.cli import fs
 from headrace.cli.fs import mode_text
 
 
@@ -21,3 +24,22 @@ from headrace.cli.fs import mode_text
 def test_modes_are_shown_as_ls_shows_them(permission: int, is_directory: bool, text: str) -> None:
     status: Any = SimpleNamespace(permission=permission, isdir=is_directory)
     assert mode_text(status) == text
+
+
+def commands_below(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_below(command, *names, name)
+        else:
+            yield " ".join((*names, name)), command
+
+
+def test_every_command_shows_how_it_is_used() -> None:
+    app = typer.Typer()
+    fs.register(app)
+    group: Any = typer.main.get_command(app)
+    found = dict(commands_below(group))
+    assert len(found) > 30
+    for name, command in found.items():
+        examples = (command.help or "").partition("Examples:")[2]
+        assert f"headrace {name.replace('balancer', 'balance')}" in examples, name

@@ -219,7 +219,10 @@ class Cluster:
         context = Context(self.datasets[index], None, None, None, self.log)  # type: ignore[arg-type]
         try:
             handler = InterDatanodeCalls(context).handlers()[method]
-            promise.resolve(handler(request, None))  # type: ignore[arg-type]
+            answer = handler(request, None)  # type: ignore[arg-type]
+            if isinstance(answer, Promise):
+                return answer
+            promise.resolve(answer)
         except RemoteError as error:
             promise.reject(error)
         return promise

@@ -17,6 +17,7 @@ from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.commands import Commands
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import Dataset
+from headrace.datanode.pinning import PinnedReplicas
 from headrace.datanode.replica import Replica
 from headrace.datanode.scanner import BlockScanner
 from headrace.datanode.service import NameNodeService, ServiceSettings
@@ -97,6 +98,9 @@ class FakeNameNode:
 
     def blockReceivedAndDeleted(self, _: Message) -> Message:
         return pb.BlockReceivedAndDeletedResponseProto()
+
+    def cacheReport(self, _: Message) -> Message:
+        return pb.CacheReportResponseProto()
 
     def errorReport(self, _: Message) -> Message:
         return pb.ErrorReportResponseProto()
@@ -321,3 +325,39 @@ def test_a_replica_that_goes_away_meanwhile_is_no_corruption(node: DataNode) -> 
     for _ in range(5):
         scanner.step()
     assert "reportBadBlocks" not in node.namenode.names()
+
+
+def test_what_is_held_in_memory_is_told(node: DataNode) -> None:
+    class Pin:
+        def release(self) -> None:
+            return None
+
+    commands = node.service.commands
+    assert commands is not None
+    commands.pinned = PinnedReplicas(
+        node.dataset,
+        node.context.log,
+        capacity_bytes=10_000,
+        page_bytes=1_000,
+        pin_file=lambda _file, _length: Pin(),
+        off_the_loop=lambda action, on_done: on_done(action()),
+    )
+    commands.pinned.on_changed = node.service.report_cache
+    node.service.start()
+    node.write(1)
+    beats = [request for name, request in node.namenode.calls if name == "sendHeartbeat"]
+    assert (beats[-1].cacheCapacity, beats[-1].cacheUsed) == (10_000, 0)  # type: ignore[attr-defined]
+    ids = pb.BlockIdCommandProto(
+        action=pb.BlockIdCommandProto.CACHE, blockPoolId="BP-1", blockIds=[1, 2**64 - 5]
+    )
+    kinds = pb.DatanodeCommandProto
+    node.namenode.commands = [kinds(cmdType=kinds.BlockIdCommand, blkIdCmd=ids)]
+    node.timers.turn()
+    reports = [request for name, request in node.namenode.calls if name == "cacheReport"]
+    assert list(reports[-1].blocks) == [1]  # type: ignore[attr-defined]
+    ids.action = pb.BlockIdCommandProto.UNCACHE
+    node.namenode.commands = [kinds(cmdType=kinds.BlockIdCommand, blkIdCmd=ids)]
+    node.timers.turn()
+    reports = [request for name, request in node.namenode.calls if name == "cacheReport"]
+    assert list(reports[-1].blocks) == []  # type: ignore[attr-defined]
+    assert commands.pinned.used_bytes == 0

@@ -1,5 +1,6 @@
 """What a node finds on its disks when it starts, after every way to go down."""
 
+import itertools
 import os
 import struct
 from pathlib import Path
@@ -172,3 +173,23 @@ def test_volumes_take_turns_and_a_failed_one_takes_only_its_replicas(tmp_path: P
     assert len(dataset.replicas) == 4
     replica = dataset.create_rbw(ExtendedBlock("BP-1", 99, 1001), CRC32C_512)
     assert replica.volume is not lost
+
+
+def test_a_volume_with_more_room_has_more_turns(tmp_path: Path) -> None:
+    class Roomy(Volume):
+        def free_bytes(self) -> int:
+            return int(self.path.rpartition("-")[2])
+
+    storage = DiskStorage()
+    volumes = [Roomy(storage, str(tmp_path / f"v-{room}")) for room in (100, 200, 600)]
+    for volume in volumes:
+        storage.make_directory(volume.path)
+        volume.format(POOL, "uuid", lambda path=volume.path: path)  # type: ignore[misc]
+    dataset = Dataset(storage, list(volumes), lambda action: action())
+    dataset.pool = POOL
+    taken = [
+        dataset.create_rbw(ExtendedBlock("BP-1", block_id, 1001), CRC32C_512).volume.path
+        for block_id in range(90)
+    ]
+    assert [taken.count(volume.path) for volume in volumes] == [10, 20, 60]
+    assert max(len(list(run)) for _, run in itertools.groupby(taken)) <= 3

@@ -1,13 +1,15 @@
-"""Cache pools and directives: kept, told by permission, limited; nothing is said to be cached."""
+"""Cache pools and directives: kept, told by permission, limited; and who holds what in memory."""
 
 from typing import Any
 
 import pytest
 
-from headrace.namespace.caching import MAX_RELATIVE_EXPIRY_MS, UNLIMITED, CachePool
+from headrace.namespace.caching import MAX_RELATIVE_EXPIRY_MS, NOTHING, UNLIMITED, CachePool
 from headrace.namespace.requests import (
     AddCacheDirective,
     AddCachePool,
+    Delete,
+    GetBlockLocations,
     ListCacheDirectives,
     ListCachePools,
     ModifyCacheDirective,
@@ -39,7 +41,17 @@ def refused(cluster: SimulatedNameNode, request: Any, user: str = SUPERUSER) -> 
 
 def needs(cluster: SimulatedNameNode) -> list[tuple[str, int, int, bool]]:
     listed = cluster.ask(ListCacheDirectives())
-    return [(d.directive.path, *d.needs, d.has_expired) for d in listed.directives]
+    return [(d.directive.path, *d.needs[:2], d.has_expired) for d in listed.directives]
+
+
+def cached(cluster: SimulatedNameNode) -> list[tuple[int, int]]:
+    """Bytes and files that are cached of each directive."""
+    return [tuple(d.needs[2:]) for d in cluster.ask(ListCacheDirectives()).directives]
+
+
+def holders(cluster: SimulatedNameNode, path: str) -> list[str]:
+    (block,) = cluster.ask(GetBlockLocations(path, 0, 1000)).blocks
+    return sorted(storage.datanode.uuid for storage in block.cached)
 
 
 def test_a_pool_has_defaults_and_what_is_given(cluster: SimulatedNameNode) -> None:
@@ -101,7 +113,7 @@ def test_directives_tell_what_they_need_and_that_nothing_is_cached(
         ("/d/sub/c", 3, 1, False),
         ("/not/there", 0, 0, False),
     ]
-    assert [tuple(p.needs) for p in cluster.ask(ListCachePools()).pools] == [(243, 3)]
+    assert [tuple(p.needs) for p in cluster.ask(ListCachePools()).pools] == [(243, 3, 0, 0)]
     cluster.ask(Rename2("/d/a", "/not"))
     assert needs(cluster)[0] == ("/d", 40, 1, False)
 
@@ -176,7 +188,7 @@ def test_pools_have_permissions(cluster: SimulatedNameNode) -> None:
     assert cluster.ask(ListCacheDirectives(), eve).directives == ()
     assert cluster.ask(ListCachePools(), bob).pools[0].is_readable
     (hidden,) = cluster.ask(ListCachePools(), eve).pools
-    assert (hidden.pool.name, tuple(hidden.needs), hidden.is_readable) == ("pool", (0, 0), False)
+    assert (hidden.pool.name, hidden.needs, hidden.is_readable) == ("pool", NOTHING, False)
 
 
 @pytest.mark.parametrize("with_checkpoint", [False, True])
@@ -191,3 +203,89 @@ def test_they_survive_a_restart(cluster: SimulatedNameNode, with_checkpoint: boo
     assert durable_state(cluster.ns) == before
     assert before["caching"][0]
     assert cluster.ask(AddCacheDirective("/d/b", "pool")) == 3
+
+
+# -- who holds what -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def roomy(cluster: SimulatedNameNode) -> SimulatedNameNode:
+    """Each DataNode may hold 150 bytes."""
+    for node in cluster.nodes:
+        node.cache_capacity = 150
+    cluster.run(2_000)
+    return cluster
+
+
+def test_blocks_are_held_as_often_as_asked_and_that_is_told(roomy: SimulatedNameNode) -> None:
+    roomy.ask(AddCacheDirective("/d", "pool", 2))
+    assert cached(roomy) == [(0, 0)]
+    roomy.run(5_000)
+    assert [len(holders(roomy, path)) for path in ("/d/a", "/d/b", "/d/sub/c")] == [2, 2, 0]
+    assert cached(roomy) == [(240, 2)]
+    assert [tuple(p.needs) for p in roomy.ask(ListCachePools()).pools] == [(240, 2, 240, 2)]
+    roomy.ask(ModifyCacheDirective(1, replication=1))
+    roomy.run(5_000)
+    assert [len(holders(roomy, path)) for path in ("/d/a", "/d/b")] == [1, 1]
+    roomy.ask(RemoveCacheDirective(1))
+    roomy.run(5_000)
+    assert [node.cached for node in roomy.nodes] == [set(), set(), set()]
+
+
+def test_nobody_holds_more_than_it_has_room_for(roomy: SimulatedNameNode) -> None:
+    roomy.write("/d/large", 140)
+    roomy.ask(AddCacheDirective("/d", "pool", 3))
+    roomy.run(20_000)
+    for node in roomy.nodes:
+        assert sum(node.replicas[block_id].num_bytes for block_id in node.cached) <= 150
+    byte_count, file_count = cached(roomy)[0]
+    assert 0 < byte_count < 780
+    assert file_count < 3
+
+
+def test_nothing_of_a_pool_beyond_its_limit_is_held(roomy: SimulatedNameNode) -> None:
+    roomy.ask(ModifyCachePool("pool", limit_bytes=110))
+    roomy.ask(AddCacheDirective("/d", "pool", force=True))
+    roomy.run(5_000)
+    assert sorted(len(holders(roomy, path)) for path in ("/d/a", "/d/b")) == [0, 1]
+
+
+def test_another_holds_it_when_one_is_gone(roomy: SimulatedNameNode) -> None:
+    roomy.ask(AddCacheDirective("/d/a", "pool"))
+    roomy.run(5_000)
+    (first,) = holders(roomy, "/d/a")
+    roomy.node(first).is_running = False
+    roomy.run(80_000, 5_000)
+    (second,) = holders(roomy, "/d/a")
+    assert second != first
+
+
+def test_what_expires_or_is_deleted_is_let_go(roomy: SimulatedNameNode) -> None:
+    directive = AddCacheDirective("/d/a", "pool", expiry_ms=60_000, is_expiry_relative=True)
+    roomy.ask(directive)
+    roomy.ask(AddCacheDirective("/d/b", "pool"))
+    roomy.run(5_000)
+    assert sum(len(node.cached) for node in roomy.nodes) == 2
+    roomy.ask(Delete("/d/b", False))
+    roomy.run(100_000, 5_000)
+    assert [node.cached for node in roomy.nodes] == [set(), set(), set()]
+
+
+def test_a_restarted_namenode_hears_who_holds_what(roomy: SimulatedNameNode) -> None:
+    roomy.ask(AddCacheDirective("/d/a", "pool"))
+    roomy.run(5_000)
+    held = holders(roomy, "/d/a")
+    roomy.restart()
+    roomy.run(20_000)
+    assert holders(roomy, "/d/a") == held
+
+
+def test_a_datanode_that_is_told_in_vain_is_told_again(roomy: SimulatedNameNode) -> None:
+    placement, node = roomy.namenode.cache_placement, roomy.namenode.datanodes.get("datanode-0")
+    assert node is not None
+    node.to_cache = {7: None}
+    assert [c.block_ids for c in placement.commands(node, 0)] == [(7,)]
+    assert list(placement.commands(node, 5_000)) == []
+    assert [c.block_ids for c in placement.commands(node, 10_000)] == [(7,)]
+    placement.on_report(node, [7])
+    assert list(placement.commands(node, 30_000)) == []

@@ -280,7 +280,7 @@ def test_differences(cluster: SimulatedNameNode) -> None:
 def test_names_and_lists(cluster: SimulatedNameNode) -> None:
     cluster.ask(CreateSnapshot("/d", "s1"))
     assert refused(cluster, CreateSnapshot("/d", "s1")) == exceptions.SNAPSHOT
-    assert refused(cluster, CreateSnapshot("/d", "a/b")) == exceptions.HADOOP_ILLEGAL_ARGUMENT
+    assert refused(cluster, CreateSnapshot("/d", "a/b")) == exceptions.INVALID_PATH
     assert refused(cluster, CreateSnapshot("/d/sub", "x")) == exceptions.SNAPSHOT
     assert refused(cluster, AllowSnapshot("/d/sub")) == exceptions.SNAPSHOT
     assert refused(cluster, AllowSnapshot("/")) == exceptions.SNAPSHOT

@@ -19,6 +19,7 @@ from tests.wire.hadoop_transfer.peer import (
     write_request,
 )
 
+from headrace.testing.datanode_checkers import check_replicas
 from headrace.wire.hadoop.block_meta import CRC32C_512, ChecksumType, DataChecksum
 from headrace.wire.hadoop.packets import encode_packet_header
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
@@ -38,6 +39,7 @@ def nodes(start_nodes: Start) -> Iterator[Nodes]:
         peer.write_block(write_request(ExtendedBlock(POOL.pool_id, 7, 1001)))
         peer.stream(DATA)
     yield nodes
+    nodes.call(lambda: check_replicas(nodes[0].dataset))
     with Peer(nodes[0].address) as peer:
         assert peer.read(GOOD) == DATA
     deadline = time.monotonic() + 10

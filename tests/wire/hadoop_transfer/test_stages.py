@@ -6,12 +6,17 @@ The table is that of Hadoop's own test of the operation, with a few rows more.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 from tests.wire.hadoop_transfer.nodes import POOL, Nodes
 from tests.wire.hadoop_transfer.peer import Peer, Stage, write_request
 
+from headrace.base.errors import DiskFullError
+from headrace.base.storage import File
+from headrace.datanode.recovery import init_replica_recovery, update_replica_under_recovery
 from headrace.datanode.replica import ReplicaState
+from headrace.testing.datanode_checkers import check_replicas
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
 from headrace.wire.hadoop.transfer import ExtendedBlock
 
@@ -183,3 +188,82 @@ def test_a_transfer_brings_a_new_node_into_the_pipeline(start_nodes: Start) -> N
     for node in nodes.all:
         with Peer(node.address) as peer:
             assert peer.read(ExtendedBlock(POOL.pool_id, 5, 1002, len(data))) == data
+
+
+class FullDisk:
+    """A file of checksums that takes no more."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, _: object) -> None:
+        raise DiskFullError(self._file.path, OSError(28, "No space left on device"))
+
+    write_at = write
+
+
+@pytest.mark.parametrize("taken", ["by a pipeline", "by a recovery"])
+@pytest.mark.parametrize("length", [1024, 1100])
+def test_data_without_checksums_is_cut_before_anybody_goes_on(
+    start_nodes: Start, taken: str, length: int
+) -> None:
+    """Half a write failed (HDFS-11472): more is on disk than was ever counted."""
+    nodes = start_nodes(1)
+    dataset = nodes[0].dataset
+
+    def fill_disk() -> None:
+        pipeline = dataset.replicas[5].pipeline
+        assert pipeline is not None
+        pipeline.meta = cast(File, FullDisk(pipeline.meta))
+
+    def make_room() -> None:
+        pipeline = dataset.replicas[5].pipeline
+        assert pipeline is not None
+        pipeline.meta = pipeline.meta._file  # type: ignore[attr-defined]
+
+    with Peer(nodes[0].address) as peer:
+        peer.write_block(write_request(a_block()))
+        peer.packet(DATA[:length], 0)
+        assert not any(peer.ack().reply)
+        nodes.call(fill_disk)
+        peer.packet(DATA[length // 512 * 512 :], length // 512 * 512)
+        assert peer.at_end()
+    nodes.call(make_room)
+    if taken == "by a pipeline":
+        request = write_request(a_block(), stage=STREAMING_RECOVERY, stamp=1002, most=LENGTH)
+        with Peer(nodes[0].address) as peer:
+            assert peer.write_block(request).status == pb.SUCCESS
+            peer.packet(DATA[length // 512 * 512 :], length // 512 * 512)
+            peer.packet(b"", LENGTH, last=True)
+            assert not any(peer.ack().reply)
+            assert not any(peer.ack().reply)
+        expected = ExtendedBlock(POOL.pool_id, 5, 1002, LENGTH)
+    else:
+        expected = ExtendedBlock(POOL.pool_id, 5, 1003, length)
+
+        def recover() -> None:
+            assert init_replica_recovery(dataset, a_block(), 1003) is not None
+            told = ExtendedBlock(POOL.pool_id, 5, 1001, length)
+            update_replica_under_recovery(dataset, told, 1003, length)
+
+        nodes.call(recover)
+    nodes.call(lambda: check_replicas(dataset))
+    with Peer(nodes[0].address) as reader:
+        assert reader.read(expected) == DATA[: expected.num_bytes]
+
+
+def test_a_pipeline_that_fails_before_its_first_packet_goes_on(start_nodes: Start) -> None:
+    """HDFS-10178: nothing was received, and that is what both sides know."""
+    nodes = start_nodes(2)
+    with Peer(nodes[0].address) as peer:
+        peer.write_block(write_request(a_block(), [nodes[1].info]))
+    request = write_request(a_block(), [nodes[1].info], stage=STREAMING_RECOVERY, stamp=1002)
+    with Peer(nodes[0].address) as peer:
+        assert peer.write_block(request).status == pb.SUCCESS
+        peer.stream(DATA)
+    for node in nodes.all:
+        with Peer(node.address) as reader:
+            assert reader.read(ExtendedBlock(POOL.pool_id, 5, 1002, LENGTH)) == DATA

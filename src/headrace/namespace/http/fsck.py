@@ -12,11 +12,14 @@ from datetime import UTC, datetime
 from headrace.base.promise import Promise
 from headrace.base.web import WebRequest, WebResponse, text
 from headrace.namespace.blocks import BlockInfo
+from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.namenode import NameNode
+from headrace.namespace.permissions import is_superuser
 from headrace.namespace.rpc.translation import Groups
 
 _SLICE_INODES = 1_000
+_LISTED_MAX = 100
 _STORAGE_TYPES = {1: "DISK", 2: "SSD", 3: "ARCHIVE", 4: "RAM_DISK", 5: "PROVIDED", 6: "NVDIMM"}
 
 
@@ -30,8 +33,8 @@ class Fsck:
     def __call__(self, request: WebRequest) -> WebResponse | Promise[WebResponse]:
         query = request.query
         user = query.get("ugi", "dr.who")
-        settings = self._namenode.settings
-        if user != settings.superuser and settings.supergroup not in self._groups(user):
+        caller = Caller(user, self._groups(user), b"", -1, request.address)
+        if not is_superuser(self._namenode.ns, caller):
             return text(403, f"Access denied for user {user}. Superuser privilege is required")
         if "move" in query or "delete" in query:
             return text(400, "this fsck only looks: -move and -delete are not served\n")
@@ -58,6 +61,7 @@ class Check:
         self._user = user
         self._address = address
         self._path = query.get("path", "/") or "/"
+        self._pool = namenode.ns.pool_id
         self._shows_files = "files" in query
         self._shows_blocks = "blocks" in query
         self._shows_locations = "locations" in query or "racks" in query
@@ -65,7 +69,9 @@ class Check:
         self.directories = self.symlinks = self.files = self.size = self.open_files = 0
         self.blocks = self.minimal = self.over = self.under = self.replicas = 0
         self.missing = self.corrupt = self.missing_replicas = self.expected = 0
-        self.corrupt_files: list[str] = []
+        self.badly_placed = 0
+        self.corrupt_files: dict[str, list[BlockInfo]] = {}
+        """With their blocks that nobody can read."""
 
     def lines(self) -> Iterator[str | None]:
         """The report; None: others may have a turn."""
@@ -153,13 +159,17 @@ class Check:
         name = f"{self._namenode.ns.pool_id}:blk_{block.block_id}_{block.generation_stamp}"
         if not live:
             self.missing += 1
-            if path not in self.corrupt_files:
-                self.corrupt_files.append(path)
+            self.corrupt_files.setdefault(path, []).append(block)
+            if block.block_id in self._namenode.blocks.corrupt:
+                self.corrupt += 1
+                return [f"\n{path}: CORRUPT blockpool {self._pool} block blk_{block.block_id}"]
             return [f"\n{path}: MISSING 1 blocks of total size {block.num_bytes} B."]
         if len(live) >= self._namenode.settings.replication_min:
             self.minimal += 1
         if len(live) > file.replication:
             self.over += 1
+        if self._namenode.blocks.is_badly_placed(block):
+            self.badly_placed += 1
         if len(live) < file.replication:
             self.under += 1
             self.missing_replicas += file.replication - len(live)
@@ -188,16 +198,18 @@ class Check:
         return line
 
     def _corrupt_listing(self, top: Inode) -> Iterator[str | None]:
+        """In parts of a hundred: `hdfs fsck` asks on, from the cookie, until there is no more."""
         for line in self._walk(top):
             if line is None:
                 yield None
-        if not self.corrupt_files:
-            yield f"\n\nThe filesystem under path '{self._path}' has no CORRUPT files"
-            return
-        yield f"The list of corrupt blocks under path '{self._path}' are:"
-        for path in self.corrupt_files:
-            yield f"blk\t{path}"
-        count = len(self.corrupt_files)
+        text = self._query.get("startblockafter", "0")
+        cookie = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+        damaged = [(block, path) for path, held in self.corrupt_files.items() for block in held]
+        part = damaged[cookie : cookie + _LISTED_MAX]
+        yield f"Cookie:\t{cookie + len(part)}"
+        for block, path in part:
+            yield f"blk_{block.block_id}\t{path}"
+        count = str(len(part)) if part else "no more" if cookie else "no"
         yield f"\n\nThe filesystem under path '{self._path}' has {count} CORRUPT files"
 
     def _totals(self) -> Iterator[str]:
@@ -222,7 +234,8 @@ class Check:
         yield f" Minimally replicated blocks:\t{self.minimal} ({_share(self.minimal, blocks)} %)"
         yield f" Over-replicated blocks:\t{self.over} ({_share(self.over, blocks)} %)"
         yield f" Under-replicated blocks:\t{self.under} ({_share(self.under, blocks)} %)"
-        yield " Mis-replicated blocks:\t\t0 (0.0 %)"
+        share = _share(self.badly_placed, blocks)
+        yield f" Mis-replicated blocks:\t\t{self.badly_placed} ({share} %)"
         yield f" Default replication factor:\t{namenode.settings.replication}"
         yield f" Average block replication:\t{self.replicas / blocks if blocks else 0.0}"
         yield f" Missing blocks:\t\t{self.missing}"

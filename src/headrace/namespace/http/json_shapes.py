@@ -31,6 +31,10 @@ def refusal(error: RemoteError) -> WebResponse:
     return WebResponse(web_status(error), web_body(error), JSON)
 
 
+def storage_type(number: int) -> str:
+    return _STORAGE_TYPES.get(number, "DISK")
+
+
 def octal(mode: int) -> str:
     return f"{mode:o}"
 
@@ -157,13 +161,11 @@ def _located_block(located: LocatedBlock) -> dict[str, Any]:
             "numBytes": block.num_bytes,
         },
         "blockToken": {"urlString": "AAAAAA"},
-        "cachedLocations": [],
+        "cachedLocations": [_datanode(storage.datanode) for storage in located.cached],
         "isCorrupt": located.is_corrupt,
         "locations": [_datanode(storage.datanode) for storage in located.locations],
         "startOffset": located.offset,
-        "storageTypes": [
-            _STORAGE_TYPES.get(storage.storage_type, "DISK") for storage in located.locations
-        ],
+        "storageTypes": [storage_type(storage.storage_type) for storage in located.locations],
     }
 
 
@@ -182,15 +184,13 @@ def block_locations(located: LocatedBlocks) -> list[dict[str, Any]]:
     """GETFILEBLOCKLOCATIONS: what FileSystem.getFileBlockLocations tells."""
     return [
         {
-            "cachedHosts": [],
+            "cachedHosts": [storage.datanode.identity.host_name for storage in block.cached],
             "corrupt": block.is_corrupt,
             "hosts": [storage.datanode.identity.host_name for storage in block.locations],
             "length": block.block.num_bytes,
             "names": [storage.datanode.name for storage in block.locations],
             "offset": block.offset,
-            "storageTypes": [
-                _STORAGE_TYPES.get(storage.storage_type, "DISK") for storage in block.locations
-            ],
+            "storageTypes": [storage_type(storage.storage_type) for storage in block.locations],
             "topologyPaths": [
                 f"{storage.datanode.rack}/{storage.datanode.name}" for storage in block.locations
             ],

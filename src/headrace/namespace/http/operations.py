@@ -12,6 +12,7 @@ from typing import Any
 from headrace.base.web import WebResponse
 from headrace.namespace import requests as asked
 from headrace.namespace.http import json_shapes as shapes
+from headrace.namespace.http import snapshot_shapes
 from headrace.namespace.http.parameters import Parameters, invalid
 from headrace.namespace.values import XAttr
 from headrace.wire.hadoop import exceptions as java
@@ -81,7 +82,16 @@ def _acl(value: Any) -> WebResponse:
     return shapes.answer({"AclStatus": shapes.acl_status(value)})
 
 
+def _refused(feature: str) -> Operation:
+    def refuse(_: str, __: Parameters) -> Any:
+        raise RemoteError(java.UNSUPPORTED_OPERATION, f"{feature} is not served by this NameNode")
+
+    return refuse, done
+
+
 _QUOTA_UNCHANGED = 2**63 - 1
+_ERASURE_CODING = _refused("Erasure coding")
+_TOKENS = _refused("The delegation token")
 
 GET: dict[str, Operation] = {
     "GETCONTENTSUMMARY": (lambda path, _: asked.GetContentSummary(path), _summary),
@@ -114,6 +124,40 @@ GET: dict[str, Operation] = {
         lambda found: shapes.answer(
             {"XAttrNames": json.dumps([xattr_name(xattr) for xattr in found])}
         ),
+    ),
+    "GETSTORAGEPOLICY": (
+        lambda path, _: asked.GetStoragePolicy(path),
+        lambda policy: shapes.answer(
+            {"BlockStoragePolicy": snapshot_shapes.storage_policy(policy)}
+        ),
+    ),
+    "GETSNAPSHOTDIFF": (
+        lambda path, p: asked.GetSnapshotDiffReport(
+            path, p.text("oldsnapshotname"), p.text("snapshotname")
+        ),
+        lambda report: shapes.answer({"SnapshotDiffReport": snapshot_shapes.difference(report)}),
+    ),
+    "GETSNAPSHOTDIFFLISTING": (
+        lambda path, p: asked.GetSnapshotDiffReportListing(
+            path,
+            p.text("oldsnapshotname"),
+            p.text("snapshotname"),
+            p.text("snapshotdiffstartpath"),
+            p.number("snapshotdiffindex", -1),
+        ),
+        lambda part: shapes.answer(
+            {"SnapshotDiffReportListing": snapshot_shapes.difference_part(part)}
+        ),
+    ),
+    "GETSNAPSHOTTABLEDIRECTORYLIST": (
+        lambda _, __: asked.GetSnapshottableDirListing(),
+        lambda found: shapes.answer(
+            {"SnapshottableDirectoryList": snapshot_shapes.snapshottable(found)}
+        ),
+    ),
+    "GETSNAPSHOTLIST": (
+        lambda path, _: asked.GetSnapshotListing(path),
+        lambda found: shapes.answer({"SnapshotList": snapshot_shapes.snapshots(found)}),
     ),
 }
 
@@ -198,6 +242,21 @@ PUT: dict[str, Operation] = {
         ),
         done,
     ),
+    "SETQUOTABYSTORAGETYPE": (
+        lambda path, p: asked.SetQuota(
+            path,
+            _QUOTA_UNCHANGED,
+            p.number("storagespacequota", _QUOTA_UNCHANGED),
+            _storage_type(p.required("storagetype")),
+        ),
+        done,
+    ),
+    "SATISFYSTORAGEPOLICY": _refused("The storage policy satisfier"),
+    "ENABLEECPOLICY": _ERASURE_CODING,
+    "DISABLEECPOLICY": _ERASURE_CODING,
+    "SETECPOLICY": _ERASURE_CODING,
+    "RENEWDELEGATIONTOKEN": _TOKENS,
+    "CANCELDELEGATIONTOKEN": _TOKENS,
 }
 
 POST: dict[str, Operation] = {
@@ -210,6 +269,7 @@ POST: dict[str, Operation] = {
         boolean,
     ),
     "UNSETSTORAGEPOLICY": (lambda path, _: asked.UnsetStoragePolicy(path), done),
+    "UNSETECPOLICY": _ERASURE_CODING,
 }
 
 DELETE: dict[str, Operation] = {
@@ -226,6 +286,13 @@ TABLES: dict[str, dict[str, Operation]] = {
     "POST": POST,
     "DELETE": DELETE,
 }
+
+
+def _storage_type(text: str) -> int:
+    for number in range(1, 7):
+        if shapes.storage_type(number) == text.upper():
+            return number
+    raise invalid(f'Invalid value for webhdfs parameter "storagetype": {text}')
 
 
 def _action(text: str) -> int:

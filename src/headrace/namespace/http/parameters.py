@@ -1,5 +1,8 @@
 """Parameters of a WebHDFS request: read by name, with WebHDFS's defaults and refusals."""
 
+import re
+from urllib.parse import parse_qsl
+
 from headrace.base.web import WebRequest
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -8,6 +11,10 @@ DEFAULT_USER = "dr.who"
 """Who a request without `user.name` comes from, as with Apache's."""
 
 _MODE_MAX = 0o1777
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*[$]?")
+"""`dfs.webhdfs.user.provider.user.pattern`."""
 
 
 class Parameters:
@@ -15,6 +22,7 @@ class Parameters:
 
     def __init__(self, request: WebRequest) -> None:
         self._query = request.query
+        self._raw_query = request.raw_query
 
     def text(self, name: str, default: str = "") -> str:
         return self._query.get(name, default)
@@ -25,17 +33,19 @@ class Parameters:
             raise invalid(f"Required param {name} is missing or empty")
         return value
 
-    def has(self, name: str) -> bool:
-        return name in self._query
+    def all(self, name: str) -> list[str]:
+        """The values of a parameter that may come several times."""
+        pairs = parse_qsl(self._raw_query, keep_blank_values=True)
+        return [value for key, value in pairs if key.lower() == name]
 
     def number(self, name: str, default: int) -> int:
         value = self._query.get(name, "")
         if value in ("", "null"):
             return default
-        try:
-            return int(value)
-        except ValueError:
-            raise invalid(f'Failed to parse "{value}" for the parameter {name}') from None
+        # Java's Long: nothing that only Python would take for a number, nothing beyond 64 bits.
+        if _NUMBER.fullmatch(value) is None or not _LONG_MIN <= int(value) <= _LONG_MAX:
+            raise invalid(f'Failed to parse "{value[:40]}" for the parameter {name}')
+        return int(value)
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._query.get(name, "").lower()
@@ -49,17 +59,28 @@ class Parameters:
         value = self._query.get(name, "")
         if value in ("", "null"):
             return default
-        try:
-            mode = int(value, 8)
-        except ValueError:
-            mode = -1
+        mode = int(value, 8) if re.fullmatch(r"[0-7]{1,5}", value) else -1
         if not 0 <= mode <= _MODE_MAX:
             raise invalid(f'Invalid value for webhdfs parameter "{name}": {value}')
         return mode
 
     @property
     def user(self) -> str:
-        return self.text("doas") or self.text("user.name") or DEFAULT_USER
+        """Who asks."""
+        return self._name("user.name") or DEFAULT_USER
+
+    @property
+    def impersonated(self) -> str:
+        """For whom he asks, if for somebody else."""
+        return self._name("doas")
+
+    def _name(self, parameter: str) -> str:
+        name = self.text(parameter)
+        if name and _USER.fullmatch(name) is None:
+            raise invalid(
+                f'Invalid value: "{name[:40]}" does not belong to the domain of {parameter}'
+            )
+        return name
 
 
 def invalid(message: str) -> RemoteError:

@@ -1,8 +1,9 @@
 """Where WebHDFS data is to be had: the redirect of a request to a DataNode's HTTP port.
 
 OPEN and GETFILECHECKSUM go to a DataNode that holds the block, CREATE and APPEND to any live
-one. The redirect carries the request's own query, names the user and this NameNode's RPC address;
-with `noredirect=true` the address is the answer.
+one. The redirect carries the request's own query, names the user (him that `doas` names, if he may
+be acted for) and this NameNode's RPC address, whatever the request says of them; with
+`noredirect=true` the address is the answer.
 """
 
 from urllib.parse import quote, urlencode
@@ -78,9 +79,9 @@ class DataPlaces:
         self, node: DatanodeDescriptor, path: str, request: WebRequest, caller: Caller
     ) -> str:
         identity = node.identity
-        query = [(name, value) for name, value in request.query.items() if name != "noredirect"]
-        if "user.name" not in request.query:
-            query.append(("user.name", caller.user))
+        left_out = ("noredirect", "user.name", "doas", "namenoderpcaddress")
+        query = [(name, value) for name, value in request.query.items() if name not in left_out]
+        query.append(("user.name", caller.user))
         query.append(("namenoderpcaddress", self._rpc_address))
         host = identity.host_name or identity.ip_address
         where = f"http://{host}:{identity.info_port}/webhdfs/v1{quote(path)}"

@@ -3,9 +3,11 @@
 Owns: the tables of operations. Data (OPEN, CREATE, APPEND, GETFILECHECKSUM) is a DataNode's:
 such a request is sent there by a redirect that carries its query and names this NameNode.
 Spec: Hadoop 3.5's WebHDFS REST API. An operation has no client id: nothing is remembered for it.
+`doas` is for superusers: no proxy users are configured.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from headrace.base.promise import Promise
@@ -23,7 +25,10 @@ from headrace.namespace.http.operations import (
 )
 from headrace.namespace.http.parameters import Parameters, invalid
 from headrace.namespace.http.placing import DataPlaces
+from headrace.namespace.http.snapshot_shapes import storage_policy
 from headrace.namespace.namenode import NameNode
+from headrace.namespace.ops.storage_policy import POLICIES
+from headrace.namespace.permissions import is_superuser
 from headrace.namespace.rpc.asking import ask
 from headrace.namespace.rpc.translation import Groups
 from headrace.namespace.values import DirectoryListing, FileStatus, XAttr
@@ -49,6 +54,10 @@ def _status(path: str) -> Callable[[FileStatus | None], WebResponse]:
     return show
 
 
+def _constant(value: dict[str, Any]) -> Callable[..., Promise[WebResponse]]:
+    return lambda *_: Promise.resolved(shapes.answer(value))
+
+
 class WebHdfs:
     """The page below /webhdfs/v1/."""
 
@@ -63,12 +72,30 @@ class WebHdfs:
             ("GET", "LISTSTATUS_BATCH"): self._list_batch,
             ("GET", "GETHOMEDIRECTORY"): self._home,
             ("GET", "GETTRASHROOT"): self._trash_root,
+            ("GET", "GETTRASHROOTS"): self._trash_roots,
+            ("GET", "GETALLSTORAGEPOLICY"): _constant(
+                {
+                    "BlockStoragePolicies": {
+                        "BlockStoragePolicy": list(map(storage_policy, POLICIES))
+                    }
+                }
+            ),
+            ("GET", "GETECPOLICY"): self._no_ec_policy,
+            ("GET", "GETECPOLICIES"): _constant(
+                {"ErasureCodingPolicies": {"ErasureCodingPolicyInfo": []}}
+            ),
+            ("GET", "GETECCODECS"): _constant({"ErasureCodingCodecs": {}}),
             ("GET", "GETXATTRS"): self._get_xattrs,
             ("GET", "GETSERVERDEFAULTS"): self._server_defaults,
             ("GET", "GETSTATUS"): self._fs_status,
             ("GET", "GETDELEGATIONTOKEN"): self._no_token,
             ("PUT", "RENAME"): self._rename,
         }
+
+    def operations(self) -> set[tuple[str, str]]:
+        """All that is served, by HTTP method and name."""
+        one_question = {(method, name) for method, table in TABLES.items() for name in table}
+        return one_question | set(self._special) | MOVES_DATA
 
     def __call__(self, request: WebRequest) -> WebResponse | Promise[WebResponse]:
         try:
@@ -94,7 +121,7 @@ class WebHdfs:
         if len(path) > 1:
             path = path.rstrip("/")
         parameters = Parameters(request)
-        user = parameters.user
+        user = self._user(parameters)
         caller = Caller(user, self._groups(user), b"", -1, request.address)
         operation = (request.method, parameters.required("op").upper())
         if operation in MOVES_DATA:
@@ -110,6 +137,18 @@ class WebHdfs:
             )
         ask_for, show = table[operation[1]]
         return ask(self._namenode, ask_for(path, parameters), caller).map(show)
+
+    def _user(self, parameters: Parameters) -> str:
+        """Who asks; for whom somebody else asks, if he may."""
+        user, wanted = parameters.user, parameters.impersonated
+        if not wanted or wanted == user:
+            return user
+        asking = Caller(user, self._groups(user), b"", -1, "")
+        if not is_superuser(self._namenode.ns, asking):
+            raise RemoteError(
+                java.AUTHORIZATION, f"User: {user} is not allowed to impersonate {wanted}"
+            )
+        return wanted
 
     # -- what needs more than a question and an answer ---------------------------------------
 
@@ -134,7 +173,9 @@ class WebHdfs:
                 return
             found.extend(shapes.file_status(entry) for entry in listing.entries)
             if listing.remaining_count and listing.entries:
-                next_part(listing.entries[-1].path.encode())
+                # In another turn: others are served between the parts of a long listing.
+                start_after = listing.entries[-1].path.encode()
+                self._namenode.timers.call_soon(partial(next_part, start_after))
             else:
                 whole.resolve(shapes.answer({"FileStatuses": {"FileStatus": found}}))
 
@@ -167,11 +208,55 @@ class WebHdfs:
     def _trash_root(self, _: str, __: Parameters, caller: Caller) -> Promise[WebResponse]:
         return Promise.resolved(shapes.answer({"Path": f"/user/{caller.user}/.Trash"}))
 
+    def _trash_roots(self, _: str, p: Parameters, caller: Caller) -> Promise[WebResponse]:
+        """Those that are there: the caller's, or with `allusers` everybody's that he may see."""
+        answer: Promise[WebResponse] = Promise()
+
+        def look(users: list[str]) -> None:
+            found: dict[str, dict[str, Any]] = {}
+            left = len(users)
+
+            def on_status(path: str, settled: Promise[FileStatus | None]) -> None:
+                nonlocal left
+                left -= 1
+                # One that may not be looked at is none of the caller's.
+                status = None if settled.error is not None else settled.value()
+                if status is not None:
+                    found[path] = {**shapes.file_status(status, ""), "path": path}
+                if left == 0:
+                    answer.resolve(shapes.answer({"Paths": list(found.values()) or None}))
+
+            for user in users:
+                path = f"/user/{user}/.Trash"
+                promise = ask(self._namenode, asked.GetFileInfo(path), caller)
+                promise.then(partial(on_status, path))
+            if not users:
+                answer.resolve(shapes.answer({"Paths": None}))
+
+        def on_listed(settled: Promise[DirectoryListing | None]) -> None:
+            listing = None if settled.error is not None else settled.value()
+            look([] if listing is None else [entry.path for entry in listing.entries])
+
+        if p.flag("allusers", False):
+            ask(self._namenode, asked.GetListing("/user", b""), caller).then(on_listed)
+        else:
+            look([caller.user])
+        return answer
+
+    def _no_ec_policy(self, path: str, _: Parameters, caller: Caller) -> Promise[WebResponse]:
+        """Of what exists: none."""
+
+        def show(status: FileStatus | None) -> WebResponse:
+            _status(path)(status)
+            return shapes.answer(None)
+
+        return ask(self._namenode, asked.GetFileInfo(path), caller).map(show)
+
     def _no_token(self, _: str, __: Parameters, ___: Caller) -> Promise[WebResponse]:
         return Promise.resolved(shapes.answer({"Token": None}))
 
     def _get_xattrs(self, path: str, p: Parameters, caller: Caller) -> Promise[WebResponse]:
-        names = tuple(parse_xattr(p.text("xattr.name")) for _ in range(p.has("xattr.name")))
+        names = tuple(parse_xattr(name) for name in p.all("xattr.name"))
         encoding = p.text("encoding", "hex")
 
         def show(found: tuple[XAttr, ...]) -> WebResponse:

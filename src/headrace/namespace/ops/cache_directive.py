@@ -173,7 +173,7 @@ def decide_remove(
 
 
 def replay_remove(ns: "Namespace", record: edits_pb2.RemoveCacheDirective) -> None:
-    del ns.caching.directives[record.directive_id]
+    ns.caching.remove_directive(record.directive_id)
 
 
 # -- reads --------------------------------------------------------------------------------------

@@ -83,8 +83,7 @@ def _record(pool: CachePool) -> Edit:
 
 
 def replay_set(ns: "Namespace", record: edits_pb2.CachePool) -> None:
-    pool = pool_of(record)
-    ns.caching.pools[pool.name] = pool
+    ns.caching.set_pool(pool_of(record))
 
 
 def pool_of(record: edits_pb2.CachePool) -> CachePool:

@@ -34,6 +34,7 @@ from headrace.namespace.values import (
     SnapshotStatus,
     SnapshottableDirectory,
 )
+from headrace.wire.hadoop.exceptions import INVALID_PATH, RemoteError
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -149,7 +150,7 @@ def _default_name(now_ms: int) -> str:
 
 def _check_name(ns: "Namespace", name: str) -> None:
     if "/" in name or ":" in name or "\x00" in name or name in ("", ".", ".."):
-        raise refusals.illegal_argument(f'Snapshot name cannot contain "/" or be special: {name}')
+        raise RemoteError(INVALID_PATH, f"Invalid path name Invalid snapshot name: {name}")
     creating.check_name(ns, name, "/")
 
 

@@ -49,10 +49,10 @@ def _pool_message(listed: ListedPool) -> pb.CachePoolEntryProto:
         info.defaultReplication = pool.default_replication
     stats = pb.CachePoolStatsProto(
         bytesNeeded=needs.byte_count,
-        bytesCached=0,
+        bytesCached=needs.cached_byte_count,
         bytesOverlimit=max(0, needs.byte_count - pool.limit_bytes) if is_readable else 0,
         filesNeeded=needs.file_count,
-        filesCached=0,
+        filesCached=needs.cached_file_count,
     )
     return pb.CachePoolEntryProto(info=info, stats=stats)
 
@@ -71,9 +71,9 @@ def _directive_message(listed: ListedDirective) -> pb.CacheDirectiveEntryProto:
         ),
         stats=pb.CacheDirectiveStatsProto(
             bytesNeeded=needs.byte_count,
-            bytesCached=0,
+            bytesCached=needs.cached_byte_count,
             filesNeeded=needs.file_count,
-            filesCached=0,
+            filesCached=needs.cached_file_count,
             hasExpired=has_expired,
         ),
     )

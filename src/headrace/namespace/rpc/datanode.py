@@ -131,6 +131,8 @@ class DatanodeCalls:
             xceiver_count=request.xceiverCount,
             xmits_in_progress=request.xmitsInProgress,
             failed_volumes=request.failedVolumes,
+            cache_capacity=request.cacheCapacity,
+            cache_used=request.cacheUsed,
             request_full_report_lease=request.requestFullBlockReportLease,
         )
         pool_id = namenode.ns.pool_id
@@ -180,7 +182,12 @@ class DatanodeCalls:
         next_report()
         return answer
 
-    def cache_report(self, _: Any, __: RpcCall) -> pb.CacheReportResponseProto:
+    def cache_report(
+        self, request: pb.CacheReportRequestProto, _: RpcCall
+    ) -> pb.CacheReportResponseProto:
+        self._check_pool(request.blockPoolId)
+        uuid = request.registration.datanodeID.datanodeUuid
+        self._namenode.cache_report(uuid, [signed(block_id) for block_id in request.blocks])
         return pb.CacheReportResponseProto()
 
     def block_received_and_deleted(
@@ -344,6 +351,23 @@ def command_message(command: nodes.Command, pool_id: str) -> pb.DatanodeCommandP
                 cmdType=_TYPES.BalancerBandwidthCommand,
                 balancerCmd=pb.BalancerBandwidthCommandProto(bandwidth=command.bandwidth),
             )
+        case nodes.CacheCommand():
+            return _block_ids(command.block_ids, pb.BlockIdCommandProto.CACHE, pool_id)
+        case nodes.UncacheCommand():
+            return _block_ids(command.block_ids, pb.BlockIdCommandProto.UNCACHE, pool_id)
+
+
+def _block_ids(
+    block_ids: Sequence[int], action: pb.BlockIdCommandProto.Action, pool_id: str
+) -> pb.DatanodeCommandProto:
+    return pb.DatanodeCommandProto(
+        cmdType=_TYPES.BlockIdCommand,
+        blkIdCmd=pb.BlockIdCommandProto(
+            action=action,
+            blockPoolId=pool_id,
+            blockIds=[unsigned(block_id) for block_id in block_ids],
+        ),
+    )
 
 
 def _block(block: nodes.BlockName) -> hdfs.BlockProto:

@@ -73,13 +73,14 @@ def block_message(block: ExtendedBlock) -> hdfs.ExtendedBlockProto:
 
 def located_block_message(located: LocatedBlock) -> hdfs.LocatedBlockProto:
     storages = located.locations
+    block_id = located.block.block_id
     return hdfs.LocatedBlockProto(
         b=block_message(located.block),
         offset=unsigned(located.offset),
         locs=[short_datanode_message(storage.datanode) for storage in storages],
         corrupt=located.is_corrupt,
         blockToken=NO_TOKEN,
-        isCached=[False] * len(storages),
+        isCached=[block_id in storage.datanode.cached for storage in storages],
         storageTypes=[storage.storage_type for storage in storages],  # type: ignore[misc]
         storageIDs=[storage.storage_id for storage in storages],
     )
@@ -193,6 +194,8 @@ def datanode_message(node: DatanodeDescriptor) -> hdfs.DatanodeInfoProto:
         lastBlockReportTime=node.last_block_report_ms,
         numBlocks=node.block_count,
         softwareVersion=node.software_version,
+        cacheCapacity=node.cache_capacity,
+        cacheUsed=node.cache_used,
     )
 
 
