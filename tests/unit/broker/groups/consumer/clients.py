@@ -50,6 +50,8 @@ class Consumer:
     owned: set[TopicIdPartition] = field(default_factory=set)
     is_in_doubt: bool = True
     """It does not know whether its last heartbeat arrived, so it tells everything."""
+    lives: int = 0
+    """An answer to what it asked before it left, or was fenced, tells it nothing."""
 
     def question(self, *, epoch: int | None = None) -> HeartbeatQuestion:
         is_full = self.is_in_doubt or self.epoch == 0
@@ -74,10 +76,13 @@ class Consumer:
         )
         self.is_in_doubt = True
         if not is_answer_lost:
-            answer.then(lambda settled: self._on_answer(settled.value()))
+            life = self.lives
+            answer.then(lambda settled: self._on_answer(settled.value(), life))
         return answer
 
-    def _on_answer(self, answer: HeartbeatAnswer) -> None:
+    def _on_answer(self, answer: HeartbeatAnswer, life: int) -> None:
+        if life != self.lives:
+            return
         if answer.error in FENCING:
             self.forget()
         if answer.error is not ErrorCode.NONE:
@@ -89,6 +94,7 @@ class Consumer:
             self.owned = set(answer.assignment)
 
     def forget(self) -> None:
+        self.lives += 1
         self.epoch = 0
         self.owned.clear()
 
