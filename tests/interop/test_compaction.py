@@ -36,11 +36,7 @@ CLEANED_WITHIN_S = 60.0
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
-    settings = {
-        "log.cleaner.backoff.ms": "100",
-        "log.retention.check.interval.ms": "200",
-        "offsets.topic.num.partitions": "1",
-    }
+    settings = {"log.cleaner.backoff.ms": "100", "offsets.topic.num.partitions": "1"}
     with LocalBroker(settings=settings) as started:
         yield started
 
@@ -178,11 +174,13 @@ def test_a_record_without_a_key_is_refused(broker: LocalBroker) -> None:
 def test_java_reads_it_and_its_files(
     broker: LocalBroker, java: JavaTools, expected: dict[bytes, bytes]
 ) -> None:
+    _, count = last_values(broker, "read_committed")
     told = java.run(
         "kafka-console-consumer",
         *("--bootstrap-server", broker.bootstrap_servers),
         *("--topic", TOPIC, "--partition", "0", "--offset", "earliest"),
-        *("--isolation-level", "read_committed", "--timeout-ms", "3000"),
+        *("--isolation-level", "read_committed", "--timeout-ms", "30000"),
+        *("--max-messages", str(count)),
         *("--property", "print.key=true", "--property", "print.value=false"),
     )
     keys = {line.strip().encode() for line in told.stdout.splitlines() if line.strip()}

@@ -68,6 +68,9 @@ class LedShards(ABC, Generic[S]):
             if not shard.is_loading:
                 yield shard
 
+    def loading_shards(self) -> list[S]:
+        return [shard for shard in self._shards.values() if shard.is_loading]
+
     @abstractmethod
     def load(self, partition: int) -> Promise[int]:
         """Read a partition from its start; a promise of the number of records."""

@@ -64,9 +64,9 @@ class GroupCoordinator:
         self._timers = timers
         self._shards = Shards(self.settings, offsets_log, clock, timers, random)
         self.commits = Commits(self._shards, image_source)
-        self.deleted_topics = DeletedTopics(self._shards, self.commits, image_source)
         self.consumer = ConsumerGroups(self._shards, image_source)
         self.share = ShareGroups(self._shards, image_source, timers.call_later)
+        self.deleted_topics = DeletedTopics(self._shards, self.commits, self.share, image_source)
         self._lags = GroupLags(self._shards, self.share.offsets)
         self._retention_timer: Timer | None = None
 
@@ -257,8 +257,7 @@ class GroupCoordinator:
     ) -> Promise[int]:
         """Forget offsets of topics that are gone; a promise of how many there were at once."""
         self._shards.unload_lost()
-        self.share.on_topics_deleted(topic_ids)
-        return self.deleted_topics.on_deleted(names)
+        return self.deleted_topics.on_deleted(names, topic_ids)
 
 
 def type_of(group: AnyGroup) -> str:

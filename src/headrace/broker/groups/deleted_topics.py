@@ -1,56 +1,60 @@
-"""Offsets go with their topics.
+"""What groups keep of a topic goes with it: committed offsets, and the states of share groups.
 
-Owns: which committed offsets are of topics that there are no more. Must not know: how offsets are
-kept and forgotten (`commits`), ages.
+Owns: when that is. Must not know: how offsets (`commits`) and states (`share`) are kept and
+forgotten, ages.
 
 Three ways in which a deletion is learnt:
-1. it is told while the group's shard is here: the offsets go at once;
-2. it is told while the shard is being loaded: they go once it is loaded, for a tombstone must not
-   overtake the load;
-3. nobody was here to be told, the coordinator was down or on its way: the offsets name the id of a
-   topic that the image does not have. They go when that is so at two looks in a row, and never by
-   an image that knows less than one before it: read anew, it is short of topics for a while.
+1. it is told while the group's shard is here: at once;
+2. it is told while the shard is being loaded: once it is loaded, for a tombstone must not overtake
+   the load;
+3. nobody was here to be told: `vanished_topics`, now and then.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from headrace.base.promise import Promise
 from headrace.broker.groups.commits import Commits, sum_of
 from headrace.broker.groups.offsets import TopicPartition
 from headrace.broker.groups.shards import HostedGroup, Shard, Shards
+from headrace.broker.groups.share.coordination import ShareGroups
+from headrace.broker.groups.share.group import ShareGroup
+from headrace.broker.groups.vanished_topics import VanishedTopics
 from headrace.cluster.image import ClusterImage
-
-Place = tuple[str, str, int]
-"""Group id, topic and partition."""
 
 
 class DeletedTopics:
     def __init__(
-        self, shards: Shards, commits: Commits, image_source: Callable[[], ClusterImage]
+        self,
+        shards: Shards,
+        commits: Commits,
+        share: ShareGroups,
+        image_source: Callable[[], ClusterImage],
     ) -> None:
         self._shards = shards
         self._commits = commits
-        self._image_source = image_source
-        self._vanished: dict[Place, bytes] = {}
-        """Offsets whose topic was gone at the last look, with its id."""
-        self._image_offset = -1
-        """Up to where the image went at the last look."""
+        self._share = share
+        self._vanished = VanishedTopics(image_source)
 
-    def on_deleted(self, names: Iterable[str]) -> Promise[int]:
+    def on_deleted(self, names: Iterable[str], topic_ids: Collection[bytes]) -> Promise[int]:
         """A promise of how many offsets were forgotten; it does not wait for what is loaded."""
         gone = frozenset(names)
-        for shard in self._shards.loading():
-            self._forget_once_loaded(shard, gone)
-        return self._forget(self._shards.hosted(), gone)
+        for shard in self._shards.loading_shards():
+            self._forget_once_loaded(shard, gone, topic_ids)
+        return self._forget_named(list(self._shards.hosted()), gone, topic_ids)
 
-    def _forget_once_loaded(self, shard: Shard, gone: frozenset[str]) -> None:
+    def _forget_once_loaded(
+        self, shard: Shard, gone: frozenset[str], topic_ids: Collection[bytes]
+    ) -> None:
         def on_loaded(loaded: Promise[int]) -> None:
             if loaded.error is None:
-                self._forget(list(shard.groups.values()), gone)
+                self._forget_named(list(shard.groups.values()), gone, topic_ids)
 
         shard.loaded.then(on_loaded)
 
-    def _forget(self, among: Iterable[HostedGroup], gone: frozenset[str]) -> Promise[int]:
+    def _forget_named(
+        self, among: list[HostedGroup], gone: frozenset[str], topic_ids: Collection[bytes]
+    ) -> Promise[int]:
+        self._share.forget_topics(among, topic_ids)
         deletions = []
         for hosted in among:
             keys = [key for key in hosted.offsets.keys() if key[0] in gone]  # noqa: SIM118
@@ -60,33 +64,29 @@ class DeletedTopics:
 
     def look(self) -> Promise[int]:
         """Now and then; a promise of how many offsets were forgotten."""
-        image = self._image_source()
-        if image.last_offset < self._image_offset:
+        among = list(self._shards.hosted())
+        gone = self._vanished.look(topic_id for hosted in among for topic_id in _topics_of(hosted))
+        if not gone:
             return Promise.resolved(0)
-        self._image_offset = image.last_offset
-        before, self._vanished = self._vanished, {}
+        self._share.forget_topics(among, gone)
         deletions = []
-        for hosted in self._shards.hosted():
-            gone = self._look_at(hosted, image, before)
-            keys = [key for key in gone if not _is_changing(hosted, key)]
+        for hosted in among:
+            keys = [
+                key
+                for key, committed in hosted.offsets
+                if committed.topic_id in gone and not _is_changing(hosted, key)
+            ]
             if keys and not hosted.group.is_dead:
                 deletions.append(self._commits.forget(hosted, keys))
         return sum_of(deletions)
 
-    def _look_at(
-        self, hosted: HostedGroup, image: ClusterImage, before: dict[Place, bytes]
-    ) -> list[TopicPartition]:
-        """What is gone now as it was before."""
-        found = []
-        for key, committed in hosted.offsets:
-            topic_id = committed.topic_id
-            if not any(topic_id) or topic_id in image.topics_by_id:
-                continue
-            place = (hosted.group.group_id, *key)
-            self._vanished[place] = topic_id
-            if before.get(place) == topic_id:
-                found.append(key)
-        return found
+
+def _topics_of(hosted: HostedGroup) -> Iterable[bytes]:
+    """The ids of topics of which a group keeps something."""
+    yield from {committed.topic_id for _, committed in hosted.offsets}
+    if isinstance(hosted.group, ShareGroup):
+        states = hosted.group.states
+        yield from {**states.initializing, **states.initialized, **states.deleting}
 
 
 def _is_changing(hosted: HostedGroup, key: TopicPartition) -> bool:

@@ -153,10 +153,6 @@ class Shards(LedShards[Shard]):
         for shard in self.loaded_shards():
             yield from list(shard.groups.values())
 
-    def loading(self) -> list[Shard]:
-        """Shards that are being read."""
-        return [shard for shard in self._shards.values() if shard.is_loading]
-
     def at(self, partition: int) -> Shard | None:
         """The loaded shard of a partition; None if it is not here or not yet."""
         if partition not in self._shards and not self._is_closed and self._log.is_local(partition):

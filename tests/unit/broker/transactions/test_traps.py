@@ -4,6 +4,13 @@
 a delayed EndTxn · 20 the end of the epochs · 21 duplicates behind deleted segments and lost
 transactions · 22 sequences after a failed verification, epochs bumped in memory alone · 23 offsets
 that expire or are lost while a transaction or a load is under way.
+
+What is no transaction's own is told where it happens: cleaning past the high watermark and a
+cleaner that is held up (17) in `tests/unit/broker/test_cleaner.py` and `tests/sim/log`;
+the window of five batches and duplicates after retention (21) in `tests/unit/log`; offsets that
+expire while a group rebalances or right after a load, and loads that tombstones could overtake (23)
+in `tests/unit/broker/groups`. Requests that are held up on their way (19) also between real clients
+and a broker: `tests/interop/test_confluent_transactions.py`, `test_java_transactions.py`.
 """
 
 from dataclasses import replace
@@ -18,6 +25,7 @@ from tests.unit.broker.transactor import (
 )
 
 from headrace.base.promise import Promise
+from headrace.broker.cleaner import LogCleaner
 from headrace.broker.transactions.metadata import (
     EPOCH_HANDED_OUT_MAX,
     EPOCH_MAX,
@@ -25,6 +33,7 @@ from headrace.broker.transactions.metadata import (
 )
 from headrace.broker.transactions.states import TransactionState
 from headrace.testing.broker import SimulatedBroker
+from headrace.testing.cleaner import SimulatedCleaner
 from headrace.wire.kafka.errors import ErrorCode
 from headrace.wire.kafka.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -88,6 +97,32 @@ def test_17_an_abort_in_a_sealed_segment_survives_a_power_cut(seed: int) -> None
     # What was synced is there; the coordinator may have forgotten that its marker is written.
     assert client.fetch("t", 0, 0).high_watermark in (2, 3)
     assert committed_values(client, "t") == []
+
+
+@BOTH
+def test_17_an_abort_supersedes_nothing_and_stays_invisible_after_a_cleaning(bumps: bool) -> None:
+    """KAFKA-13727, KAFKA-14055: all records have one key, and the newest was aborted."""
+    broker = transactional_broker("t")
+    broker.create_topic("c", 1, cleanup_policy="compact", min_cleanable_dirty_ratio="0")
+    one = Transactor(broker, bumps=bumps)
+    one.init()
+    for value, commit in (("old", True), ("kept", True), ("gone", False)):
+        one.begin("c", 0)
+        assert one.write("c", 0, value) == 0
+        assert one.end(commit=commit) == 0
+    partition = broker.broker.partitions.find("c", 0)
+    assert partition is not None
+    partition.log.roll()
+    partition.log.flush_now()
+    parts = broker.broker.partitions, broker.config, broker.clock, broker.broker.log
+    cleaner = LogCleaner(*parts, SimulatedCleaner(broker.disk))
+    cleaner.tick()
+    broker.settle()
+    assert cleaner.cleanings == 1
+    assert committed_values(one, "c") == ["kept"]
+    broker.kill()
+    broker.start()
+    assert committed_values(Client(broker), "c") == ["kept"]
 
 
 @BOTH

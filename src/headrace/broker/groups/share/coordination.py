@@ -175,9 +175,9 @@ class ShareGroups:
             if isinstance(group, ShareGroup) and not changed.isdisjoint(group.subscribed_topics()):
                 group.is_refresh_due = True
 
-    def on_topics_deleted(self, topic_ids: Collection[bytes]) -> None:
+    def forget_topics(self, among: Iterable[HostedGroup], topic_ids: Collection[bytes]) -> None:
         """The share coordinator forgets their states by itself."""
-        for hosted in self._shards.hosted():
+        for hosted in among:
             group = hosted.group
             if not isinstance(group, ShareGroup) or group.is_dead:
                 continue

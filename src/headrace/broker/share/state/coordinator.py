@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from headrace.base.clock import Clock, Timer, Timers
 from headrace.base.promise import Promise
 from headrace.broker.groups.settings import Config
+from headrace.broker.groups.vanished_topics import VanishedTopics
 from headrace.broker.share.persister import (
     DeleteState,
     InitializeState,
@@ -79,6 +80,7 @@ class ShareCoordinator:
         self._timers = timers
         self._image_source = image_source
         self._shards = StateShards(log, timers)
+        self._vanished = VanishedTopics(image_source)
         self._upkeep_timers: dict[str, Timer] = {}
 
     # Life
@@ -208,12 +210,29 @@ class ShareCoordinator:
     def on_topics_deleted(self, topic_ids: Collection[bytes]) -> None:
         """Topics are gone: what was kept of them goes too."""
         self._shards.unload_lost()
+        for shard in self._shards.loading_shards():
+            self._forget_once_loaded(shard, topic_ids)
         for shard in self._shards.loaded_shards():
-            gone: list[StateRecord] = [
-                (key, None) for key in shard.by_key if key.topic_id in topic_ids
-            ]
-            if gone:
-                self._shards.append(shard, gone)
+            self._forget_topics(shard, topic_ids)
+
+    def _forget_once_loaded(self, shard: StateShard, topic_ids: Collection[bytes]) -> None:
+        def on_loaded(loaded: Promise[int]) -> None:
+            if loaded.error is None:
+                self._forget_topics(shard, topic_ids)
+
+        shard.loaded.then(on_loaded)
+
+    def _forget_topics(self, shard: StateShard, topic_ids: Collection[bytes]) -> None:
+        gone: list[StateRecord] = [(key, None) for key in shard.by_key if key.topic_id in topic_ids]
+        if gone:
+            self._shards.append(shard, gone)
+
+    def look_for_vanished(self) -> None:
+        """Of topics that were deleted while nobody was here to be told."""
+        shards = list(self._shards.loaded_shards())
+        gone = self._vanished.look(key.topic_id for shard in shards for key in shard.by_key)
+        for shard in shards if gone else ():
+            self._forget_topics(shard, gone)
 
     def prune(self) -> None:
         for shard in self._shards.loaded_shards():
@@ -238,6 +257,7 @@ class ShareCoordinator:
     def _schedule_upkeep(self) -> None:
         if self._upkeep_timers or self._shards.is_closed:
             return
+        self._repeat("vanished", self._settings.prune_interval_ms, self.look_for_vanished)
         self._repeat("prune", self._settings.prune_interval_ms, self.prune)
         self._repeat("snapshot", self._settings.cold_snapshot_interval_ms, self.snapshot_cold)
 

@@ -34,8 +34,8 @@ NOBODY = "-"
 
 
 class Scenario:
-    def __init__(self) -> None:
-        self.stage = Stage(image=image_of())
+    def __init__(self, stage: Stage | None = None) -> None:
+        self.stage = Stage(image=image_of()) if stage is None else stage
         self.clients: dict[str, ClassicClient] = {}
         self.labels = Labels()
         self.told: list[str] = []

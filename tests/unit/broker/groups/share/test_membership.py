@@ -173,6 +173,21 @@ def test_topics_that_come_grow_and_go(stage: ShareStage) -> None:
     assert stage.beat("a", told.member_epoch).assignment == {(T, i) for i in range(6)}
 
 
+def test_states_go_with_a_topic_whose_deletion_was_not_heard(stage: ShareStage) -> None:
+    later = topic_image("later", 2)
+    stage.set_topics(topic_image("t", 4), later)
+    stage.beat("a", 0, "t", "later")
+    assert stage.group().states.initialized.keys() == {T, later.topic_id}
+    stage.set_topics(topic_image("t", 4))
+    stage.restart()
+    stage.pass_ms(600_000)
+    assert later.topic_id in stage.group().states.initialized, "the image may be on its way"
+    stage.pass_ms(600_000)
+    assert stage.group().states.initialized.keys() == {T}
+    stage.restart()
+    assert stage.group().states.initialized.keys() == {T}
+
+
 def test_another_coordinator_knows_the_group(stage: ShareStage) -> None:
     stage.beat("a")
     stage.beat("b")

@@ -95,14 +95,15 @@ class StateStage:
         self.clock = SimulatedClock()
         self.restart()
 
-    def restart(self) -> None:
-        """Another broker over the same log."""
+    def restart(self, *, is_settled: bool = True) -> None:
+        """Another broker over the same log; not yet loaded, unless it is let settle."""
         self.timers = SimulatedTimers(self.clock)
         self.coordinator = ShareCoordinator(
             self.settings, self.log, self.clock, self.timers, lambda: self.image
         )
         self.coordinator.start()
-        self.timers.run_due()
+        if is_settled:
+            self.timers.run_due()
 
     def key(self, partition: int = 0, group_id: str = "g") -> SharePartitionKey:
         return SharePartitionKey(group_id, self.image.topics_by_name["t"].topic_id, partition)

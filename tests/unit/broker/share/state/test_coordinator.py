@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.broker.groups.stage import image_of
 from tests.unit.broker.share.state.state_stage import MemoryStateLog, StateStage
 
+from headrace.broker import led_shards
 from headrace.broker.share.persister import (
     DeleteState,
     InitializeState,
@@ -126,6 +127,37 @@ def test_states_of_a_deleted_topic_go_with_it(stage: StateStage) -> None:
     stage.coordinator.on_topics_deleted({topic_id})
     assert stage.coordinator.counts() == 0
     stage.image = image_of()
+    stage.restart()
+    assert stage.coordinator.counts() == 0
+
+
+def test_states_of_a_topic_that_is_deleted_while_they_are_loaded_go_with_it(
+    stage: StateStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in range(4):
+        stage.initialize(key=stage.key(index))
+    written = stage.log.kept_count
+    topic_id = stage.key().topic_id
+    monkeypatch.setattr(led_shards, "LOAD_STEP_RECORDS_MAX", 1)
+    stage.restart(is_settled=False)
+    stage.image = image_of()
+    stage.coordinator.on_topics_deleted({topic_id})
+    assert stage.log.kept_count == written, "no tombstone overtakes the load"
+    stage.timers.run_due()
+    assert (stage.coordinator.counts(), stage.log.kept_count) == (0, 2 * written)
+    stage.restart()
+    assert stage.coordinator.counts() == 0
+
+
+def test_states_go_with_a_topic_whose_deletion_was_not_heard(stage: StateStage) -> None:
+    for index in range(4):
+        stage.initialize(key=stage.key(index))
+    stage.image = image_of()
+    stage.restart()
+    stage.timers.advance(300_000)
+    assert stage.coordinator.counts() == 4, "the image may be on its way"
+    stage.timers.advance(300_000)
+    assert stage.coordinator.counts() == 0
     stage.restart()
     assert stage.coordinator.counts() == 0
 
