@@ -95,6 +95,10 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
     listed = hdfs("lsSnapshot", folder).check().stdout
     assert f"{folder}/.snapshot/s1" in listed
     assert "cannot be deleted" in hdfs("dfs", "-rm", "-r", folder).stderr
+    # What only a snapshot has is counted, and may be left out.
+    used = hdfs("dfs", "-du", "-s", folder).check().stdout.split()
+    assert used[:2] == ["12000", "36000"]
+    assert hdfs("dfs", "-du", "-s", "-x", folder).check().stdout.split()[:2] == ["6000", "18000"]
     hdfs("dfs", "-renameSnapshot", folder, "s1", "first").check()
     hdfs("dfs", "-deleteSnapshot", folder, "first").check()
     hdfs("dfs", "-deleteSnapshot", folder, "s2").check()
@@ -199,6 +203,11 @@ def test_fsck(hdfs: Shell, folder: str, local: Path) -> None:
     assert f"{folder}/f 6000 bytes" in text
     assert "len=6000 Live_repl=3" in text
     assert "Total blocks (validated):\t1" in text
+    (block,) = re.findall(r"blk_\d+", text)
+    one = hdfs("fsck", "-blockId", f"{block} blk_1").check().stdout
+    assert f"Block belongs to: {folder}/f\n" in one
+    assert one.count(" is HEALTHY") == 3
+    assert "Block blk_1 does not exist" in one
     missing = hdfs("fsck", f"{folder}/nope")
     assert "does not exist" in missing.stdout + missing.stderr
 

@@ -6,6 +6,7 @@ refused. Complete blocks are judged by their live replicas. A large tree is walk
 between other requests: what changes meanwhile is told as it was when the walk came by.
 """
 
+import re
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 
@@ -13,6 +14,7 @@ from headrace.base.promise import Promise
 from headrace.base.web import WebRequest, WebResponse, text
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.caller import Caller
+from headrace.namespace.datanodes import AdminState
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.permissions import is_superuser
@@ -20,6 +22,7 @@ from headrace.namespace.rpc.translation import Groups
 
 _SLICE_INODES = 1_000
 _LISTED_MAX = 100
+_BLOCK_NAME = re.compile(r"(?:blk_)?(-?[0-9]{1,19})(?:_[0-9]+)?(?:\.meta)?")
 _STORAGE_TYPES = {1: "DISK", 2: "SSD", 3: "ARCHIVE", 4: "RAM_DISK", 5: "PROVIDED", 6: "NVDIMM"}
 
 
@@ -78,6 +81,11 @@ class Check:
         now = datetime.fromtimestamp(self._namenode.clock.now_ms() / 1000, UTC).strftime(
             "%a %b %d %H:%M:%S UTC %Y"
         )
+        if "blockid" in self._query:
+            yield f"FSCK started by {self._user} (auth:SIMPLE) from /{self._address} at {now}\n"
+            for name in self._query["blockid"].split():
+                yield from self._one_block(name)
+            return
         top = self._find()
         if top is None:
             yield f"\nPath '{self._path}' does not exist"
@@ -102,6 +110,33 @@ class Check:
                 return None
             inode = inode.children[name]
         return inode
+
+    def _one_block(self, name: str) -> Iterator[str]:
+        """`-blockId`: whose it is, and where it is."""
+        found = _BLOCK_NAME.fullmatch(name)
+        blocks = self._namenode.blocks
+        block = None if found is None else self._namenode.ns.blocks.get(int(found[1]))
+        if block is None or block.file is None:
+            yield f"Block {name} does not exist"
+            return
+        bad = blocks.corrupt.get(block.block_id, {})
+        states = [storage.datanode.admin_state for storage in block.replicas]
+        yield f"Block Id: {name}"
+        yield f"Block belongs to: {block.file.path()}"
+        yield f"No. of Expected Replica: {block.file.replication}"
+        yield f"No. of live Replica: {blocks.live_replicas(block)}"
+        yield f"No. of excess Replica: {len(blocks.excess.get(block.block_id, ()))}"
+        yield f"No. of stale Replica: {sum(not s.has_reported for s in block.replicas)}"
+        yield f"No. of decommissioned Replica: {states.count(AdminState.DECOMMISSIONED)}"
+        yield (
+            f"No. of decommissioning Replica: {states.count(AdminState.DECOMMISSION_INPROGRESS)}"
+        )
+        yield f"No. of corrupted Replica: {len(bad)}"
+        for storages, verdict in ((block.replicas, "HEALTHY"), (tuple(bad), "CORRUPT")):
+            for storage in storages:
+                node = storage.datanode
+                where = f"{node.identity.host_name}{node.rack}"
+                yield f"Block replica on datanode/rack: {where} is {verdict}"
 
     def _walk(self, top: Inode) -> Iterator[str | None]:
         base = self._path.rstrip("/")

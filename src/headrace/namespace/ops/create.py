@@ -112,13 +112,13 @@ def check_replication(ns: "Namespace", src: str, replication: int, caller: Calle
     settings = ns.settings
     if replication > settings.replication_max:
         raise refusals.io(
-            f"file {src}.\nRequested replication {replication} exceeds maximum "
-            f"{settings.replication_max} on client {caller.address}"
+            f"Requested replication factor of {replication} exceeds maximum of "
+            f"{settings.replication_max} for {src} from {caller.address}"
         )
     if replication < settings.replication_min:
         raise refusals.io(
-            f"file {src}.\nRequested replication {replication} is less than the required "
-            f"minimum {settings.replication_min} on client {caller.address}"
+            f"Requested replication factor of {replication} is less than the required minimum of "
+            f"{settings.replication_min} for {src} from {caller.address}"
         )
 
 

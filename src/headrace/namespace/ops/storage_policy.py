@@ -12,6 +12,7 @@ from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import (
     GetEnclosingRoot,
+    GetErasureCodingPolicy,
     GetStoragePolicy,
     SetStoragePolicy,
     UnsetStoragePolicy,
@@ -69,6 +70,14 @@ def read(ns: "Namespace", request: GetStoragePolicy, caller: Caller, _now_ms: in
     if resolve(ns, request.src, caller, follow=False).inode is None:
         raise refusals.file_not_found(f"File/Directory does not exist: {request.src}")
     return HOT
+
+
+def read_coding(
+    ns: "Namespace", request: GetErasureCodingPolicy, caller: Caller, _now_ms: int
+) -> None:
+    """Of what is there: none."""
+    if resolve(ns, request.src, caller).inode is None:
+        raise refusals.file_not_found(f"Path not found: {request.src}")
 
 
 def read_enclosing_root(
