@@ -47,6 +47,16 @@ def test_safe_mode_refuses_writes(hdfs: Shell, folder: str) -> None:
     hdfs("dfs", "-mkdir", f"{folder}/d").check()
 
 
+def test_everybody_may_check_what_he_may_read(hdfs: Shell, folder: str, local: Path) -> None:
+    hdfs("dfs", "-mkdir", f"{folder}/closed").check()
+    hdfs("dfs", "-put", str(local), f"{folder}/f").check()
+    assert "is HEALTHY" in hdfs("fsck", folder, user="eve").check().stdout
+    hdfs("dfs", "-chmod", "700", f"{folder}/closed").check()
+    refused = hdfs("fsck", folder, user="eve")
+    assert "Permission denied: user=eve, access=READ_EXECUTE" in refused.stdout
+    assert f"Fsck on path '{folder}' FAILED" in refused.stdout
+
+
 def test_only_the_superuser_administers(hdfs: Shell) -> None:
     refused = hdfs("dfsadmin", "-safemode", "enter", user="eve")
     assert refused.status != 0
@@ -77,6 +87,9 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
         f"Created snapshot {folder}/.snapshot/s1"
     )
     hdfs("dfs", "-rm", f"{folder}/a").check()
+    # What only a snapshot has is counted, and may be left out.
+    for words, used in ((("-s",), ["12000", "36000"]), (("-s", "-x"), ["6000", "18000"])):
+        assert hdfs("dfs", "-du", *words, folder).check().stdout.split()[:2] == used
     hdfs("dfs", "-mv", f"{folder}/b", f"{folder}/c").check()
     hdfs("dfs", "-touchz", f"{folder}/new").check()
     hdfs("dfs", "-createSnapshot", folder, "s2").check()
@@ -95,10 +108,6 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
     listed = hdfs("lsSnapshot", folder).check().stdout
     assert f"{folder}/.snapshot/s1" in listed
     assert "cannot be deleted" in hdfs("dfs", "-rm", "-r", folder).stderr
-    # What only a snapshot has is counted, and may be left out.
-    used = hdfs("dfs", "-du", "-s", folder).check().stdout.split()
-    assert used[:2] == ["12000", "36000"]
-    assert hdfs("dfs", "-du", "-s", "-x", folder).check().stdout.split()[:2] == ["6000", "18000"]
     hdfs("dfs", "-renameSnapshot", folder, "s1", "first").check()
     hdfs("dfs", "-deleteSnapshot", folder, "first").check()
     hdfs("dfs", "-deleteSnapshot", folder, "s2").check()

@@ -24,7 +24,7 @@ _ACL_TYPES = ("user", "group", "mask", "other")
 
 
 def answer(value: Any, status: int = 200) -> WebResponse:
-    return WebResponse(status, json.dumps(value).encode(), JSON)
+    return WebResponse(status, json.dumps(value, separators=(",", ":")).encode(), JSON)
 
 
 def refusal(error: RemoteError) -> WebResponse:

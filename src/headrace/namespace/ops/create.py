@@ -86,7 +86,7 @@ def _replace(
         require_parent_write(ns, resolved, caller)
         writing.refuse_if_open(ns, file, request.src, "CREATE_FILE", request.client_name, caller)
         raise refusals.already_exists(f"{request.src} for client {caller.address} already exists")
-    require(ns, file, caller, WRITE, request.src)
+    require(ns, file, caller, WRITE)
     require_parent_write(ns, resolved, caller)
     assert file.parent is not None
     require_sticky(ns, file.parent, file, caller, request.src)

@@ -116,7 +116,7 @@ def summing(
         if isinstance(inode, DirectoryInode):
             if not resolved.in_snapshot:
                 kept.look_at(inode)
-            require(ns, inode, caller, READ | EXECUTE, request.src)
+            require(ns, inode, caller, READ | EXECUTE)
             directories += 1
             stack += [child.at(resolved.snapshot_id) for child in inode.children.values()]
         elif isinstance(inode, FileInode):

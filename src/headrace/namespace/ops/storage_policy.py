@@ -43,7 +43,7 @@ def decide_set(
             f"Cannot find a block policy with the name {request.policy_name}"
         )
     inode = existing(ns, request.src, caller)
-    require(ns, inode, caller, WRITE, request.src)
+    require(ns, inode, caller, WRITE)
     record = edits_pb2.SetStoragePolicy(inode_id=inode.inode_id, policy_id=policy.policy_id)
     return [Edit(set_storage_policy=record)], None
 
@@ -52,7 +52,7 @@ def decide_unset(
     ns: "Namespace", request: UnsetStoragePolicy, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     inode = existing(ns, request.src, caller)
-    require(ns, inode, caller, WRITE, request.src)
+    require(ns, inode, caller, WRITE)
     if not inode.storage_policy:
         return [], None
     record = edits_pb2.SetStoragePolicy(inode_id=inode.inode_id, policy_id=0)
