@@ -62,7 +62,7 @@ def _mode_text(inode: "Inode") -> str:
     letters = [letter if mode & (0o400 >> i) else "-" for i, letter in enumerate("rwxrwxrwx")]
     if mode & 0o1000:
         letters[8] = "t" if mode & 1 else "T"
-    return ("d" if inode.kind == 1 else "-") + "".join(letters) + ("+" if inode.acl else "")
+    return ("d" if inode.kind == 1 else "-") + "".join(letters)
 
 
 def access_denied(user: str, action: str, inode: "Inode") -> RemoteError:

@@ -278,8 +278,9 @@ def test_small_orders(hdfs: Shell) -> None:
     hdfs("dfsadmin", "-upgrade", "query").check()
     assert "no rolling upgrade" in hdfs("dfsadmin", "-rollingUpgrade", "query").check().stdout
     hdfs("dfsadmin", "-restoreFailedStorage", "check").check()
-    hdfs("dfsadmin", "-refreshServiceAcl").check()
     hdfs("dfsadmin", "-refreshCallQueue").check()
+    refused = hdfs("dfsadmin", "-refreshServiceAcl")
+    assert "Service Level Authorization not enabled" in refused.stderr
     hdfs("dfsadmin", "-refreshSuperUserGroupsConfiguration").check()
     assert "HOT" in hdfs("storagepolicies", "-listPolicies").check().stdout
 

@@ -28,7 +28,7 @@ RESET = -1
 def decide(
     ns: "Namespace", request: SetQuota, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "setQuota")
     if request.storage_type is not None:
         raise RemoteError(
             exceptions.UNSUPPORTED_OPERATION, "Quotas by storage type are not supported"

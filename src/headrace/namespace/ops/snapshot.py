@@ -64,7 +64,7 @@ def _snapshottable(
 def decide_allow(
     ns: "Namespace", request: AllowSnapshot, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "allowSnapshot")
     directory = _directory(ns, request.src, caller)
     if directory.snapshots is not None:
         return [], None
@@ -94,7 +94,7 @@ def replay_allow(ns: "Namespace", record: edits_pb2.AllowSnapshot) -> None:
 def decide_disallow(
     ns: "Namespace", request: DisallowSnapshot, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "disallowSnapshot")
     directory = _directory(ns, request.src, caller)
     if directory.snapshots is None:
         return [], None

@@ -39,6 +39,8 @@ _SAFE_MODE = {
     pb.SAFEMODE_FORCE_EXIT: "force_exit",
 }
 _OPEN_FILES_MAX = 1000
+_OPERATIONS = {"rollEdits": "rollEditLog", "getDatanodeReport": "datanodeReport"}
+"""What a refusal calls them, where that is not the method's name."""
 
 
 class AdminCalls:
@@ -74,7 +76,8 @@ class AdminCalls:
 
     def _superuser(self, name: str, answer: Callable[[Any], Message | Promise[Any]]) -> Handler:
         def handle(request: Any, call: RpcCall) -> Message | Promise[Any]:
-            require_superuser(self._namenode.ns, self._callers.of(call), name)
+            operation = _OPERATIONS.get(name, name)
+            require_superuser(self._namenode.ns, self._callers.of(call), operation)
             return answer(request)
 
         return handle
