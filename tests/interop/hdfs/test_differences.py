@@ -285,7 +285,8 @@ def blot(text: str, dfs: FileSystem) -> str:
         (r"\s+at (org|java)\..*", ""),
     ):
         text = re.sub(pattern, word, text)
-    return text.rstrip()
+    # Where Apache tells a stack, its first line ends with one more newline.
+    return re.sub(r"\n+", "\n", text).rstrip()
 
 
 def run(target: FileSystem, folder: Path) -> list[Answer]:
