@@ -40,8 +40,12 @@ class BlockScanner:
 
     def suspect(self, block_id: int) -> None:
         """Somebody could not read this replica: look at it before the others."""
-        if block_id not in self._suspects and len(self._suspects) < 1000:
-            self._suspects.append(block_id)
+        if block_id in self._suspects or len(self._suspects) >= 1000:
+            return
+        self._suspects.append(block_id)
+        if self._timer is not None and self._current is None:
+            self._timer.cancel()
+            self._again(0)
 
     def _again(self, delay_ms: float) -> None:
         if not self._stopped:

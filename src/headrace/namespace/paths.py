@@ -120,7 +120,7 @@ def resolve(
         if type(directory) is not DirectoryInode:
             raise _not_a_directory(directory, names, index)
         if not unchecked and not may(ns, directory, caller, _EXECUTE):
-            raise refusals.access_denied(caller.user, "EXECUTE", directory, path)
+            raise refusals.access_denied(caller.user, "EXECUTE", directory)
         if name == SNAPSHOT_DIRECTORY and directory.snapshots is not None:
             return _resolve_snapshot(ns, path, caller, names, index, chain, write)
         inode = directory.children.get(name)
@@ -160,7 +160,7 @@ def _resolve_snapshot(
         if not isinstance(inode, DirectoryInode):
             raise _not_a_directory(inode, names, position)
         if not unchecked and not may(ns, inode, caller, _EXECUTE):
-            raise refusals.access_denied(caller.user, "EXECUTE", inode, path)
+            raise refusals.access_denied(caller.user, "EXECUTE", inode)
         child = inode.children.get(names[position])
         if child is None:
             return Resolved(path, names, chain, None, snapshot.snapshot_id)

@@ -78,26 +78,26 @@ def _acl_allows(
     return not is_member and mode & wanted == wanted
 
 
-def require(ns: "Namespace", inode: Inode, caller: Caller, wanted: int, path: str) -> None:
+def require(ns: "Namespace", inode: Inode, caller: Caller, wanted: int) -> None:
     if not may(ns, inode, caller, wanted):
-        raise refusals.access_denied(caller.user, _ACTIONS[wanted], inode, path)
+        raise refusals.access_denied(caller.user, _ACTIONS[wanted], inode)
 
 
-def require_superuser(ns: "Namespace", caller: Caller) -> None:
+def require_superuser(ns: "Namespace", caller: Caller, operation: str = "") -> None:
     if ns.settings.permissions_enabled and not is_superuser(ns, caller):
-        raise refusals.superuser_required(caller.user)
+        raise refusals.superuser_required(caller.user, operation)
 
 
-def require_owner(ns: "Namespace", inode: Inode, caller: Caller, path: str) -> None:
+def require_owner(ns: "Namespace", inode: Inode, caller: Caller) -> None:
     if not ns.settings.permissions_enabled or is_superuser(ns, caller):
         return
     if inode.access.owner != caller.user:
-        raise refusals.not_owner(caller.user, inode, path)
+        raise refusals.not_owner(caller.user, inode)
 
 
 def require_parent_write(ns: "Namespace", resolved: "Resolved", caller: Caller) -> None:
     """To make or remove a name: write on the nearest directory that is there."""
-    require(ns, nearest_directory(resolved), caller, WRITE, resolved.path)
+    require(ns, nearest_directory(resolved), caller, WRITE)
 
 
 def nearest_directory(resolved: "Resolved") -> Inode:
@@ -125,7 +125,7 @@ def require_subtree(ns: "Namespace", top: Inode, caller: Caller, wanted: int) ->
     while stack:
         inode = stack.pop()
         if isinstance(inode, DirectoryInode) and inode.children:
-            require(ns, inode, caller, wanted, inode.path())
+            require(ns, inode, caller, wanted)
             for child in inode.children.values():
                 require_sticky(ns, inode, child, caller, child.path())
                 if isinstance(child, DirectoryInode):

@@ -62,29 +62,30 @@ def _mode_text(inode: "Inode") -> str:
     letters = [letter if mode & (0o400 >> i) else "-" for i, letter in enumerate("rwxrwxrwx")]
     if mode & 0o1000:
         letters[8] = "t" if mode & 1 else "T"
-    return ("d" if inode.kind == 1 else "-") + "".join(letters) + ("+" if inode.acl else "")
+    return ("d" if inode.kind == 1 else "-") + "".join(letters)
 
 
-def access_denied(user: str, action: str, inode: "Inode", path: str) -> RemoteError:
+def access_denied(user: str, action: str, inode: "Inode") -> RemoteError:
     owner, group, _ = inode.access
     return RemoteError(
         exceptions.ACCESS_CONTROL,
-        f'Permission denied: user={user}, access={action}, path="{path}", '
+        f"Permission denied: user={user}, access={action}, "
         f'inode="{inode.path()}":{owner}:{group}:{_mode_text(inode)}',
     )
 
 
-def not_owner(user: str, inode: "Inode", path: str) -> RemoteError:
+def not_owner(user: str, inode: "Inode") -> RemoteError:
     return RemoteError(
         exceptions.ACCESS_CONTROL,
-        f"Permission denied. user={user} is not the owner of inode={inode.path()} ({path})",
+        f"Permission denied. user={user} is not the owner of inode={inode.path()}",
     )
 
 
-def superuser_required(user: str) -> RemoteError:
+def superuser_required(user: str, operation: str = "") -> RemoteError:
+    what = f" for operation {operation}" if operation else ""
     return RemoteError(
         exceptions.ACCESS_CONTROL,
-        f"Access denied for user {user}. Superuser privilege is required",
+        f"Access denied for user {user}. Superuser privilege is required{what}",
     )
 
 

@@ -434,6 +434,12 @@ class GetStoragePolicy(NamedTuple):
     src: str
 
 
+class GetErasureCodingPolicy(NamedTuple):
+    """-> None: there is no such policy"""
+
+    src: str
+
+
 class GetEnclosingRoot(NamedTuple):
     """-> str"""
 

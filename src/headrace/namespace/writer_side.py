@@ -324,7 +324,7 @@ class WriterSide(DatanodeSide):
             return rejected(self._safe_mode_refusal(request))
         try:
             file = append.file_at(self.ns, request.src, caller)
-            require(self.ns, file, caller, WRITE, request.src)
+            require(self.ns, file, caller, WRITE)
             if file.writer is None:
                 return self.read(lambda *_: True, request, caller)
             closed = self.release_lease(file)

@@ -47,6 +47,16 @@ def test_safe_mode_refuses_writes(hdfs: Shell, folder: str) -> None:
     hdfs("dfs", "-mkdir", f"{folder}/d").check()
 
 
+def test_everybody_may_check_what_he_may_read(hdfs: Shell, folder: str, local: Path) -> None:
+    hdfs("dfs", "-mkdir", f"{folder}/closed").check()
+    hdfs("dfs", "-put", str(local), f"{folder}/f").check()
+    assert "is HEALTHY" in hdfs("fsck", folder, user="eve").check().stdout
+    hdfs("dfs", "-chmod", "700", f"{folder}/closed").check()
+    refused = hdfs("fsck", folder, user="eve")
+    assert "Permission denied: user=eve, access=READ_EXECUTE" in refused.stdout
+    assert f"Fsck on path '{folder}' FAILED" in refused.stdout
+
+
 def test_only_the_superuser_administers(hdfs: Shell) -> None:
     refused = hdfs("dfsadmin", "-safemode", "enter", user="eve")
     assert refused.status != 0
@@ -77,6 +87,9 @@ def test_snapshots(hdfs: Shell, folder: str, local: Path) -> None:
         f"Created snapshot {folder}/.snapshot/s1"
     )
     hdfs("dfs", "-rm", f"{folder}/a").check()
+    # What only a snapshot has is counted, and may be left out.
+    for words, used in ((("-s",), ["12000", "36000"]), (("-s", "-x"), ["6000", "18000"])):
+        assert hdfs("dfs", "-du", *words, folder).check().stdout.split()[:2] == used
     hdfs("dfs", "-mv", f"{folder}/b", f"{folder}/c").check()
     hdfs("dfs", "-touchz", f"{folder}/new").check()
     hdfs("dfs", "-createSnapshot", folder, "s2").check()
@@ -199,6 +212,11 @@ def test_fsck(hdfs: Shell, folder: str, local: Path) -> None:
     assert f"{folder}/f 6000 bytes" in text
     assert "len=6000 Live_repl=3" in text
     assert "Total blocks (validated):\t1" in text
+    (block,) = re.findall(r"blk_\d+", text)
+    one = hdfs("fsck", "-blockId", f"{block} blk_1").check().stdout
+    assert f"Block belongs to: {folder}/f\n" in one
+    assert one.count(" is HEALTHY") == 3
+    assert "Block blk_1 does not exist" in one
     missing = hdfs("fsck", f"{folder}/nope")
     assert "does not exist" in missing.stdout + missing.stderr
 
@@ -260,8 +278,9 @@ def test_small_orders(hdfs: Shell) -> None:
     hdfs("dfsadmin", "-upgrade", "query").check()
     assert "no rolling upgrade" in hdfs("dfsadmin", "-rollingUpgrade", "query").check().stdout
     hdfs("dfsadmin", "-restoreFailedStorage", "check").check()
-    hdfs("dfsadmin", "-refreshServiceAcl").check()
     hdfs("dfsadmin", "-refreshCallQueue").check()
+    refused = hdfs("dfsadmin", "-refreshServiceAcl")
+    assert "Service Level Authorization not enabled" in refused.stderr
     hdfs("dfsadmin", "-refreshSuperUserGroupsConfiguration").check()
     assert "HOT" in hdfs("storagepolicies", "-listPolicies").check().stdout
 

@@ -361,3 +361,22 @@ def test_what_is_held_in_memory_is_told(node: DataNode) -> None:
     reports = [request for name, request in node.namenode.calls if name == "cacheReport"]
     assert list(reports[-1].blocks) == []  # type: ignore[attr-defined]
     assert commands.pinned.used_bytes == 0
+
+
+def test_a_replica_that_a_reader_complains_of_is_looked_at_next(node: DataNode) -> None:
+    node.service.start()
+    for block_id in range(1, 6):
+        node.write(block_id, os.urandom(2000))
+    scanner = BlockScanner(node.context, bytes_per_second=1 << 20, period_ms=3_600_000)
+    scanner.start()
+    suspect = node.dataset.replicas[3]
+    with open(suspect.data_path, "r+b") as file:
+        file.seek(100)
+        file.write(b"\0\1\2\3")
+    node.timers.waiting.clear()
+    scanner.suspect(3)
+    scanner.suspect(3)
+    assert [delay for delay, _ in node.timers.waiting] == [0]
+    node.timers.turn()
+    (told,) = [request for name, request in node.namenode.calls if name == "reportBadBlocks"]
+    assert [block.b.blockId for block in told.blocks] == [3]  # type: ignore[attr-defined]

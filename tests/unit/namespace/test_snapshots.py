@@ -15,8 +15,10 @@ from headrace.namespace.requests import (
     DeleteSnapshot,
     DisallowSnapshot,
     GetBlockLocations,
+    GetContentSummary,
     GetFileInfo,
     GetListing,
+    GetQuotaUsage,
     GetSnapshotDiffReport,
     GetSnapshotDiffReportListing,
     GetSnapshotListing,
@@ -309,3 +311,33 @@ def test_full_blocks_only(cluster: SimulatedNameNode) -> None:
     """A file whose last block is full is appended to by a new block."""
     cluster.write("/d/full", BLOCK_SIZE)
     assert cluster.ask(Append("/d/full", "w")).block is None
+
+
+def test_sums_count_what_only_snapshots_have(cluster: SimulatedNameNode) -> None:
+    def sums() -> tuple[int, ...]:
+        found = cluster.ask(GetContentSummary("/d"))
+        return (
+            found.file_count,
+            found.directory_count,
+            found.length,
+            found.snapshot_file_count,
+            found.snapshot_directory_count,
+            found.snapshot_length,
+            found.snapshot_space_consumed,
+        )
+
+    files, directories, length, *_ = sums()
+    cluster.write("/d/gone/x", 100)
+    cluster.write("/d/gone/y", 10)
+    cluster.ask(CreateSnapshot("/d", "s"))
+    cluster.ask(CreateSnapshot("/d", "t"))
+    assert sums() == (files + 2, directories + 1, length + 110, 0, 0, 0, 0)
+    cluster.ask(Delete("/d/gone/y", False))
+    assert sums()[3:6] == (1, 0, 10)
+    cluster.ask(Delete("/d/gone", True))
+    assert sums() == (files + 2, directories + 1, length + 110, 2, 1, 110, 330)
+    assert cluster.ask(GetQuotaUsage("/d")).file_and_directory_count == files + directories
+    cluster.ask(DeleteSnapshot("/d", "s"))
+    assert sums()[3:6] == (2, 1, 110)
+    cluster.ask(DeleteSnapshot("/d", "t"))
+    assert sums() == (files, directories, length, 0, 0, 0, 0)

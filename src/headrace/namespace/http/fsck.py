@@ -2,10 +2,12 @@
 
 Owns: the walk and its report. Spec: NamenodeFsck's text; the tool's exit code comes from the last
 line ("is HEALTHY", "is CORRUPT"). It looks, it never moves or deletes: `-move` and `-delete` are
-refused. Complete blocks are judged by their live replicas. A large tree is walked in slices,
-between other requests: what changes meanwhile is told as it was when the walk came by.
+refused. Everybody may look at what he may read. Complete blocks are judged by their live replicas.
+A large tree is walked in slices, between other requests: what changes meanwhile is told as it was
+when the walk came by.
 """
 
+import re
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 
@@ -13,13 +15,17 @@ from headrace.base.promise import Promise
 from headrace.base.web import WebRequest, WebResponse, text
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.caller import Caller
+from headrace.namespace.datanodes import AdminState
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.namenode import NameNode
-from headrace.namespace.permissions import is_superuser
+from headrace.namespace.paths import resolve
+from headrace.namespace.permissions import EXECUTE, READ, require, require_superuser
 from headrace.namespace.rpc.translation import Groups
+from headrace.wire.hadoop.exceptions import RemoteError
 
 _SLICE_INODES = 1_000
 _LISTED_MAX = 100
+_BLOCK_NAME = re.compile(r"(?:blk_)?(-?[0-9]{1,19})(?:_[0-9]+)?(?:\.meta)?")
 _STORAGE_TYPES = {1: "DISK", 2: "SSD", 3: "ARCHIVE", 4: "RAM_DISK", 5: "PROVIDED", 6: "NVDIMM"}
 
 
@@ -34,11 +40,9 @@ class Fsck:
         query = request.query
         user = query.get("ugi", "dr.who")
         caller = Caller(user, self._groups(user), b"", -1, request.address)
-        if not is_superuser(self._namenode.ns, caller):
-            return text(403, f"Access denied for user {user}. Superuser privilege is required")
         if "move" in query or "delete" in query:
             return text(400, "this fsck only looks: -move and -delete are not served\n")
-        check = Check(self._namenode, query, user, request.address)
+        check = Check(self._namenode, query, caller)
         lines: list[str] = []
 
         def steps() -> Generator[None, None, None]:
@@ -55,11 +59,10 @@ class Fsck:
 class Check:
     """One walk."""
 
-    def __init__(self, namenode: NameNode, query: dict[str, str], user: str, address: str) -> None:
+    def __init__(self, namenode: NameNode, query: dict[str, str], caller: Caller) -> None:
         self._namenode = namenode
         self._query = query
-        self._user = user
-        self._address = address
+        self._caller = caller
         self._path = query.get("path", "/") or "/"
         self._pool = namenode.ns.pool_id
         self._shows_files = "files" in query
@@ -78,30 +81,67 @@ class Check:
         now = datetime.fromtimestamp(self._namenode.clock.now_ms() / 1000, UTC).strftime(
             "%a %b %d %H:%M:%S UTC %Y"
         )
-        top = self._find()
-        if top is None:
-            yield f"\nPath '{self._path}' does not exist"
+        try:
+            if "blockid" in self._query:
+                yield from self._named_blocks(now)
+                return
+            top = self._find()
+            if top is None:
+                yield f"\nPath '{self._path}' does not exist"
+                return
+            if "listcorruptfileblocks" in self._query:
+                require_superuser(self._namenode.ns, self._caller, "listCorruptFileBlocks")
+                yield from self._corrupt_listing(top)
+                return
+            yield self._began() + f"for path {self._path} at {now}\n"
+            yield from self._walk(top)
+        except RemoteError as refused:
+            yield f"FSCK ended at {now} in 0 milliseconds\n{refused.message}\n\n"
+            yield f"Fsck on path '{self._path}' FAILED"
             return
-        if "listcorruptfileblocks" in self._query:
-            yield from self._corrupt_listing(top)
-            return
-        yield (
-            f"FSCK started by {self._user} (auth:SIMPLE) from /{self._address} "
-            f"for path {self._path} at {now}\n"
-        )
-        yield from self._walk(top)
         yield from self._totals()
         verdict = "CORRUPT" if self.corrupt_files else "HEALTHY"
         yield f"FSCK ended at {now} in 0 milliseconds\n\n"
         yield f"The filesystem under path '{self._path}' is {verdict}"
 
     def _find(self) -> Inode | None:
-        inode: Inode = self._namenode.ns.root
-        for name in filter(None, self._path.split("/")):
-            if not isinstance(inode, DirectoryInode) or name not in inode.children:
-                return None
-            inode = inode.children[name]
-        return inode
+        return resolve(self._namenode.ns, self._path, self._caller, follow=False).inode
+
+    def _began(self) -> str:
+        return f"FSCK started by {self._caller.user} (auth:SIMPLE) from /{self._caller.address} "
+
+    def _named_blocks(self, now: str) -> Iterator[str]:
+        """`-blockId`: whose they are, and where they are."""
+        require_superuser(self._namenode.ns, self._caller, "fsck_blockId")
+        yield self._began() + f"at {now}\n"
+        for name in self._query["blockid"].split():
+            yield from self._one_block(name)
+
+    def _one_block(self, name: str) -> Iterator[str]:
+        found = _BLOCK_NAME.fullmatch(name)
+        blocks = self._namenode.blocks
+        block = None if found is None else self._namenode.ns.blocks.get(int(found[1]))
+        if block is None or block.file is None:
+            yield f"Block {name} does not exist"
+            return
+        bad = blocks.corrupt.get(block.block_id, {})
+        states = [storage.datanode.admin_state for storage in block.replicas]
+        yield f"Block Id: {name}"
+        yield f"Block belongs to: {block.file.path()}"
+        yield f"No. of Expected Replica: {block.file.replication}"
+        yield f"No. of live Replica: {blocks.live_replicas(block)}"
+        yield f"No. of excess Replica: {len(blocks.excess.get(block.block_id, ()))}"
+        yield f"No. of stale Replica: {sum(not s.has_reported for s in block.replicas)}"
+        yield f"No. of decommissioned Replica: {states.count(AdminState.DECOMMISSIONED)}"
+        yield (
+            f"No. of decommissioning Replica: {states.count(AdminState.DECOMMISSION_INPROGRESS)}"
+        )
+        yield f"No. of corrupted Replica: {len(bad)}"
+        for storages, verdict in ((block.replicas, "HEALTHY"), (tuple(bad), "CORRUPT")):
+            for storage in storages:
+                node = storage.datanode
+                where = f"{node.identity.host_name}{node.rack}"
+                yield f"Block replica on datanode/rack: {where} is {verdict}"
 
     def _walk(self, top: Inode) -> Iterator[str | None]:
         base = self._path.rstrip("/")
@@ -113,6 +153,7 @@ class Check:
                 yield None
             inode, path = stack.pop()
             if isinstance(inode, DirectoryInode):
+                require(self._namenode.ns, inode, self._caller, READ | EXECUTE)
                 self.directories += 1
                 if self._shows_files:
                     yield f"{path} <dir>"

@@ -24,7 +24,7 @@ _ACL_TYPES = ("user", "group", "mask", "other")
 
 
 def answer(value: Any, status: int = 200) -> WebResponse:
-    return WebResponse(status, json.dumps(value).encode(), JSON)
+    return WebResponse(status, json.dumps(value, separators=(",", ":")).encode(), JSON)
 
 
 def refusal(error: RemoteError) -> WebResponse:
@@ -67,7 +67,7 @@ def file_status(status: FileStatus, suffix: str | None = None) -> dict[str, Any]
 def content_summary(summary: ContentSummary) -> dict[str, Any]:
     return {
         "directoryCount": summary.directory_count,
-        "ecPolicy": "Replicated",
+        "ecPolicy": "" if summary.directory_count else "Replicated",
         "fileCount": summary.file_count,
         "length": summary.length,
         "quota": summary.quota,

@@ -173,11 +173,11 @@ PUT: dict[str, Operation] = {
         done,
     ),
     "SETREPLICATION": (
-        lambda path, p: asked.SetReplication(path, p.number("replication", 3)),
+        lambda path, p: asked.SetReplication(path, _at_least_one(p, "replication", 3)),
         boolean,
     ),
     "SETOWNER": (
-        lambda path, p: asked.SetOwner(path, p.text("owner") or None, p.text("group") or None),
+        lambda path, p: asked.SetOwner(path, *_owner_or_group(p)),
         done,
     ),
     "SETPERMISSION": (
@@ -286,6 +286,20 @@ TABLES: dict[str, dict[str, Operation]] = {
     "POST": POST,
     "DELETE": DELETE,
 }
+
+
+def _at_least_one(parameters: Parameters, name: str, default: int) -> int:
+    number = parameters.number(name, default)
+    if number < 1:
+        raise invalid(f"Invalid parameter range: {name} = {number} < 1")
+    return number
+
+
+def _owner_or_group(parameters: Parameters) -> tuple[str | None, str | None]:
+    owner, group = parameters.text("owner"), parameters.text("group")
+    if not owner and not group:
+        raise invalid("Both owner and group are empty.")
+    return owner or None, group or None
 
 
 def _storage_type(text: str) -> int:

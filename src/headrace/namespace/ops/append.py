@@ -31,7 +31,7 @@ def decide(
     ns: "Namespace", request: Append, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], LastBlockWithStatus]:
     file = file_at(ns, request.src, caller)
-    require(ns, file, caller, WRITE, request.src)
+    require(ns, file, caller, WRITE)
     writing.refuse_if_open(ns, file, request.src, "APPEND_FILE", request.client_name, caller)
     last = file.last_block
     if last is not None and len(last.replicas) < ns.settings.replication_min:

@@ -28,7 +28,7 @@ def decide_permission(
     ns: "Namespace", request: SetPermission, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     inode = existing(ns, request.src, caller)
-    require_owner(ns, inode, caller, request.src)
+    require_owner(ns, inode, caller)
     record = edits_pb2.SetPermission(inode_id=inode.inode_id, mode=request.mode & 0o1777)
     return [Edit(set_permission=record)], None
 
@@ -44,7 +44,7 @@ def decide_owner(
     ns: "Namespace", request: SetOwner, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     inode = existing(ns, request.src, caller)
-    require_owner(ns, inode, caller, request.src)
+    require_owner(ns, inode, caller)
     if ns.settings.permissions_enabled and not is_superuser(ns, caller):
         if request.user and request.user != caller.user:
             raise refusals.denied(
@@ -71,7 +71,7 @@ def decide_times(
     ns: "Namespace", request: SetTimes, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     inode = existing(ns, request.src, caller)
-    require(ns, inode, caller, WRITE, request.src)
+    require(ns, inode, caller, WRITE)
     record = edits_pb2.SetTimes(
         inode_id=inode.inode_id,
         modification_time_ms=max(request.modification_time_ms, -1),
@@ -96,7 +96,7 @@ def decide_replication(
     inode = resolve(ns, request.src, caller, write=True).inode
     if inode is None:
         return [], False
-    require(ns, inode, caller, WRITE, request.src)
+    require(ns, inode, caller, WRITE)
     if not isinstance(inode, FileInode):
         return [], False
     more = request.replication - inode.replication

@@ -53,7 +53,7 @@ def _check(request: AddCachePool | ModifyCachePool) -> None:
 def decide_add(
     ns: "Namespace", request: AddCachePool, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "addCachePool")
     _check(request)
     if request.name in ns.caching.pools:
         raise refusals.invalid_request(f"Cache pool {request.name} already exists.")
@@ -64,7 +64,7 @@ def decide_add(
 def decide_modify(
     ns: "Namespace", request: ModifyCachePool, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "modifyCachePool")
     _check(request)
     pool = ns.caching.pools.get(request.name)
     if pool is None:
@@ -93,7 +93,7 @@ def pool_of(record: edits_pb2.CachePool) -> CachePool:
 def decide_remove(
     ns: "Namespace", request: RemoveCachePool, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "removeCachePool")
     if not request.name:
         raise refusals.io("invalid empty cache pool name")
     if request.name not in ns.caching.pools:

@@ -22,7 +22,7 @@ def decide(
     if not request.sources:
         raise refusals.illegal_argument("concat: there are no source files")
     target = file_at(ns, request.target, caller)
-    require(ns, target, caller, WRITE, request.target)
+    require(ns, target, caller, WRITE)
     if target.writer is not None:
         raise refusals.illegal_argument(
             f"concat: target file {request.target} is under construction"
@@ -42,7 +42,7 @@ def _source(
     ns: "Namespace", src: str, target: FileInode, target_path: str, caller: Caller
 ) -> FileInode:
     source = file_at(ns, src, caller)
-    require(ns, source, caller, READ, src)
+    require(ns, source, caller, READ)
     require_parent_write(ns, resolve(ns, src, caller, write=True), caller)
     if source is target:
         raise refusals.illegal_argument(

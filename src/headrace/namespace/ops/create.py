@@ -86,7 +86,7 @@ def _replace(
         require_parent_write(ns, resolved, caller)
         writing.refuse_if_open(ns, file, request.src, "CREATE_FILE", request.client_name, caller)
         raise refusals.already_exists(f"{request.src} for client {caller.address} already exists")
-    require(ns, file, caller, WRITE, request.src)
+    require(ns, file, caller, WRITE)
     require_parent_write(ns, resolved, caller)
     assert file.parent is not None
     require_sticky(ns, file.parent, file, caller, request.src)
@@ -112,13 +112,13 @@ def check_replication(ns: "Namespace", src: str, replication: int, caller: Calle
     settings = ns.settings
     if replication > settings.replication_max:
         raise refusals.io(
-            f"file {src}.\nRequested replication {replication} exceeds maximum "
-            f"{settings.replication_max} on client {caller.address}"
+            f"Requested replication factor of {replication} exceeds maximum of "
+            f"{settings.replication_max} for {src} from {caller.address}"
         )
     if replication < settings.replication_min:
         raise refusals.io(
-            f"file {src}.\nRequested replication {replication} is less than the required "
-            f"minimum {settings.replication_min} on client {caller.address}"
+            f"Requested replication factor of {replication} is less than the required minimum of "
+            f"{settings.replication_min} for {src} from {caller.address}"
         )
 
 

@@ -38,7 +38,7 @@ def decide(
         raise refusals.does_not_exist(request.src)
     if not isinstance(file, FileInode):
         raise refusals.file_not_found(f"Path is not a file: {request.src}")
-    require(ns, file, caller, READ, request.src)
+    require(ns, file, caller, READ)
     answer = located_blocks(ns, file, request.offset, request.length, resolved.snapshot_id)
     precision_ms = ns.settings.access_time_precision_ms
     is_due = precision_ms and now_ms > file.access_time_ms + precision_ms

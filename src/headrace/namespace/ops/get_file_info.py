@@ -48,7 +48,7 @@ def read_located(
     if inode is None:
         return _snapshot_folder(ns, request.src, caller)
     if isinstance(inode, FileInode):
-        require(ns, inode, caller, READ, request.src)
+        require(ns, inode, caller, READ)
     return status_of(ns, inode, locations=True)
 
 
@@ -84,4 +84,4 @@ def read_access(ns: "Namespace", request: CheckAccess, caller: Caller, _now_ms: 
     inode = resolve(ns, request.src, caller).inode
     if inode is None:
         raise refusals.file_not_found(f"Path not found: {request.src}")
-    require(ns, inode, caller, request.mode & 7, request.src)
+    require(ns, inode, caller, request.mode & 7)

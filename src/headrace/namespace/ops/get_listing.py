@@ -26,7 +26,7 @@ def read(
         return None if root is None else _snapshots(ns, root, start_after)
     if not isinstance(inode, DirectoryInode):
         return DirectoryListing((status_of(ns, inode, locations=request.need_location),), 0)
-    require(ns, inode, caller, READ | EXECUTE, request.src)
+    require(ns, inode, caller, READ | EXECUTE)
     limit = ns.settings.listing_limit
     names, left = inode.names_after(start_after, limit)
     entries: list[FileStatus] = []

@@ -17,7 +17,7 @@ _FILES_MAX = 1000
 def read(
     ns: "Namespace", request: ListOpenFiles, caller: Caller, _now_ms: int
 ) -> tuple[OpenFile, ...]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "listOpenFiles")
     ids = sorted(
         inode_id
         for lease in ns.leases.by_holder.values()

@@ -33,7 +33,7 @@ def _owned(ns: "Namespace", src: str, caller: Caller) -> Inode:
             "dfs.namenode.acls.enabled to false."
         )
     inode = existing(ns, src, caller)
-    require_owner(ns, inode, caller, src)
+    require_owner(ns, inode, caller)
     return inode
 
 

@@ -28,7 +28,7 @@ RESET = -1
 def decide(
     ns: "Namespace", request: SetQuota, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "setQuota")
     if request.storage_type is not None:
         raise RemoteError(
             exceptions.UNSUPPORTED_OPERATION, "Quotas by storage type are not supported"
@@ -97,7 +97,8 @@ def summing(
 ) -> Generator[None, None, ContentSummary]:
     """In steps of `dfs.content-summary.limit` inodes: a large tree must not stop everybody.
 
-    What changes meanwhile may be counted as it was or as it is, as in HDFS.
+    What changes meanwhile may be counted as it was or as it is, as in HDFS. What only snapshots
+    have is counted with the rest, and once more by itself.
     """
     resolved = resolve(ns, request.src, caller)
     top = resolved.inode
@@ -105,6 +106,7 @@ def summing(
         raise refusals.does_not_exist(request.src)
     step_size = max(ns.settings.content_summary_limit, 1)
     count = length = files = directories = space = 0
+    kept = _Kept(ns)
     stack: list[Inode] = [top]
     while stack:
         count += 1
@@ -112,7 +114,9 @@ def summing(
             yield
         inode = stack.pop()
         if isinstance(inode, DirectoryInode):
-            require(ns, inode, caller, READ | EXECUTE, request.src)
+            if not resolved.in_snapshot:
+                kept.look_at(inode)
+            require(ns, inode, caller, READ | EXECUTE)
             directories += 1
             stack += [child.at(resolved.snapshot_id) for child in inode.children.values()]
         elif isinstance(inode, FileInode):
@@ -123,14 +127,57 @@ def summing(
         else:
             files += 1
     quota = top.quota if isinstance(top, DirectoryInode) else None
+    yield from kept.summing(step_size)
     return ContentSummary(
-        length=length,
-        file_count=files,
-        directory_count=directories,
+        length=length + kept.length,
+        file_count=files + kept.files,
+        directory_count=directories + kept.directories,
         quota=-1 if quota is None else quota.namespace,
-        space_consumed=space,
+        space_consumed=space + kept.space,
         space_quota=-1 if quota is None else quota.space,
+        snapshot_length=kept.length,
+        snapshot_file_count=kept.files,
+        snapshot_directory_count=kept.directories,
+        snapshot_space_consumed=kept.space,
     )
+
+
+class _Kept:
+    """What left a tree and is seen by snapshots still."""
+
+    def __init__(self, ns: "Namespace") -> None:
+        self._ns = ns
+        self._seen: set[int] = set()
+        self._found: list[Inode] = []
+        self.length = self.files = self.directories = self.space = 0
+
+    def look_at(self, directory: DirectoryInode) -> None:
+        for saved in directory.saved:
+            if isinstance(saved.state, DirectoryInode):
+                self._note(saved.state)
+
+    def _note(self, state: DirectoryInode) -> None:
+        for child in state.children.values():
+            if child.inode_id in self._ns.detached and child.inode_id not in self._seen:
+                self._seen.add(child.inode_id)
+                self._found.append(child)
+
+    def summing(self, step_size: int) -> Generator[None, None, None]:
+        count = 0
+        while self._found:
+            count += 1
+            if count % step_size == 0:
+                yield
+            inode = self._found.pop()
+            if isinstance(inode, DirectoryInode):
+                self.directories += 1
+                self.look_at(inode)
+                self._note(inode)
+                continue
+            self.files += 1
+            if isinstance(inode, FileInode):
+                self.length += inode.length
+                self.space += inode.length * inode.replication
 
 
 def read_summary(
@@ -153,4 +200,6 @@ def read_usage(ns: "Namespace", request: GetQuotaUsage, caller: Caller, now_ms: 
         return QuotaUsage(quota.namespace_used, quota.namespace, quota.space_used, quota.space)
     summary = read_summary(ns, GetContentSummary(request.src), caller, now_ms)
     names = summary.file_count + summary.directory_count
-    return QuotaUsage(names, -1, summary.space_consumed, -1)
+    names -= summary.snapshot_file_count + summary.snapshot_directory_count
+    space = summary.space_consumed - summary.snapshot_space_consumed
+    return QuotaUsage(names, -1, space, -1)

@@ -54,7 +54,7 @@ def decide_set(
     _check_size(ns, xattr)
     inode = existing(ns, request.src, caller)
     if xattr.namespace == USER:
-        require(ns, inode, caller, WRITE, request.src)
+        require(ns, inode, caller, WRITE)
     kept = [x for x in inode.xattrs if (x.namespace, x.name) != (xattr.namespace, xattr.name)]
     exists = len(kept) < len(inode.xattrs)
     if exists and not request.flags & FLAG_REPLACE:
@@ -89,7 +89,7 @@ def decide_remove(
     _require_allowed(ns, xattr, request.src, caller)
     inode = existing(ns, request.src, caller)
     if xattr.namespace == USER:
-        require(ns, inode, caller, WRITE, request.src)
+        require(ns, inode, caller, WRITE)
     kept = [x for x in inode.xattrs if (x.namespace, x.name) != (xattr.namespace, xattr.name)]
     if len(kept) == len(inode.xattrs):
         raise refusals.io("No matching attributes found for remove operation")
@@ -114,7 +114,7 @@ def read(ns: "Namespace", request: GetXAttrs, caller: Caller, _now_ms: int) -> t
     inode = resolve(ns, request.src, caller).inode
     if inode is None:
         raise refusals.does_not_exist(request.src)
-    require(ns, inode, caller, READ, request.src)
+    require(ns, inode, caller, READ)
     visible = {
         (x.namespace, x.name): x for x in inode.xattrs if _is_allowed(ns, x, request.src, caller)
     }

@@ -64,7 +64,7 @@ def _snapshottable(
 def decide_allow(
     ns: "Namespace", request: AllowSnapshot, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "allowSnapshot")
     directory = _directory(ns, request.src, caller)
     if directory.snapshots is not None:
         return [], None
@@ -94,7 +94,7 @@ def replay_allow(ns: "Namespace", record: edits_pb2.AllowSnapshot) -> None:
 def decide_disallow(
     ns: "Namespace", request: DisallowSnapshot, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    require_superuser(ns, caller)
+    require_superuser(ns, caller, "disallowSnapshot")
     directory = _directory(ns, request.src, caller)
     if directory.snapshots is None:
         return [], None
@@ -121,7 +121,7 @@ def decide_create(
     ns: "Namespace", request: CreateSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], str]:
     directory, existing = _snapshottable(ns, request.src, caller)
-    require_owner(ns, directory, caller, request.src)
+    require_owner(ns, directory, caller)
     name = request.name or _default_name(now_ms)
     _check_name(ns, name)
     if name in existing:
@@ -168,7 +168,7 @@ def decide_delete(
     ns: "Namespace", request: DeleteSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], None]:
     directory, existing = _snapshottable(ns, request.src, caller)
-    require_owner(ns, directory, caller, request.src)
+    require_owner(ns, directory, caller)
     snapshot = existing.get(request.name)
     if snapshot is None:
         raise refusals.snapshot(
@@ -193,7 +193,7 @@ def decide_rename(
     ns: "Namespace", request: RenameSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], None]:
     directory, existing = _snapshottable(ns, request.src, caller)
-    require_owner(ns, directory, caller, request.src)
+    require_owner(ns, directory, caller)
     snapshot = existing.get(request.old_name)
     if snapshot is None:
         raise refusals.snapshot(
@@ -252,7 +252,7 @@ def read_snapshots(
     ns: "Namespace", request: GetSnapshotListing, caller: Caller, _now_ms: int
 ) -> tuple[SnapshotStatus, ...]:
     directory, existing = _snapshottable(ns, request.src, caller)
-    require(ns, directory, caller, READ, request.src)
+    require(ns, directory, caller, READ)
     found = []
     for snapshot in existing.values():
         state = directory.at(snapshot.snapshot_id)
@@ -298,7 +298,7 @@ def _compared(
     caller: Caller,
 ) -> tuple[DirectoryInode, tuple[int, int]]:
     directory, existing = _snapshottable(ns, request.src, caller)
-    require(ns, directory, caller, READ, request.src)
+    require(ns, directory, caller, READ)
     ids = []
     for name in (request.from_snapshot, request.to_snapshot):
         if not name or name == ".":

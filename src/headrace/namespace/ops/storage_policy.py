@@ -12,6 +12,7 @@ from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import (
     GetEnclosingRoot,
+    GetErasureCodingPolicy,
     GetStoragePolicy,
     SetStoragePolicy,
     UnsetStoragePolicy,
@@ -42,7 +43,7 @@ def decide_set(
             f"Cannot find a block policy with the name {request.policy_name}"
         )
     inode = existing(ns, request.src, caller)
-    require(ns, inode, caller, WRITE, request.src)
+    require(ns, inode, caller, WRITE)
     record = edits_pb2.SetStoragePolicy(inode_id=inode.inode_id, policy_id=policy.policy_id)
     return [Edit(set_storage_policy=record)], None
 
@@ -51,7 +52,7 @@ def decide_unset(
     ns: "Namespace", request: UnsetStoragePolicy, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     inode = existing(ns, request.src, caller)
-    require(ns, inode, caller, WRITE, request.src)
+    require(ns, inode, caller, WRITE)
     if not inode.storage_policy:
         return [], None
     record = edits_pb2.SetStoragePolicy(inode_id=inode.inode_id, policy_id=0)
@@ -69,6 +70,14 @@ def read(ns: "Namespace", request: GetStoragePolicy, caller: Caller, _now_ms: in
     if resolve(ns, request.src, caller, follow=False).inode is None:
         raise refusals.file_not_found(f"File/Directory does not exist: {request.src}")
     return HOT
+
+
+def read_coding(
+    ns: "Namespace", request: GetErasureCodingPolicy, caller: Caller, _now_ms: int
+) -> None:
+    """Of what is there: none."""
+    if resolve(ns, request.src, caller).inode is None:
+        raise refusals.file_not_found(f"Path not found: {request.src}")
 
 
 def read_enclosing_root(

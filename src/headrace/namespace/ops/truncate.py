@@ -28,7 +28,7 @@ def decide(
             f"Cannot truncate to a negative file size: {request.new_length}."
         )
     file = file_at(ns, request.src, caller)
-    require(ns, file, caller, WRITE, request.src)
+    require(ns, file, caller, WRITE)
     writing.refuse_if_open(ns, file, request.src, "TRUNCATE_FILE", request.client_name, caller)
     length = file.length
     if request.new_length == length:

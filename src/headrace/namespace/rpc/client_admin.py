@@ -39,6 +39,8 @@ _SAFE_MODE = {
     pb.SAFEMODE_FORCE_EXIT: "force_exit",
 }
 _OPEN_FILES_MAX = 1000
+_OPERATIONS = {"rollEdits": "rollEditLog", "getDatanodeReport": "datanodeReport"}
+"""What a refusal calls them, where that is not the method's name."""
 
 
 class AdminCalls:
@@ -51,8 +53,6 @@ class AdminCalls:
             "getFsStats": self.get_fs_stats,
             "getFsReplicatedBlockStats": self.get_fs_replicated_block_stats,
             "getFsECBlockGroupStats": self.get_fs_ec_block_group_stats,
-            "getDatanodeReport": self.get_datanode_report,
-            "getDatanodeStorageReport": self.get_datanode_storage_report,
             "getSlowDatanodeReport": lambda _, __: pb.GetSlowDatanodeReportResponseProto(),
             "setSafeMode": self.set_safe_mode,
             "listOpenFiles": self.list_open_files,
@@ -69,12 +69,15 @@ class AdminCalls:
             "refreshNodes": self.refresh_nodes,
             "listCorruptFileBlocks": self.list_corrupt_file_blocks,
             "metaSave": self.meta_save,
+            "getDatanodeReport": self.get_datanode_report,
+            "getDatanodeStorageReport": self.get_datanode_storage_report,
         }
-        return answered | {name: self._superuser(call) for name, call in superusers.items()}
+        return answered | {n: self._superuser(n, call) for n, call in superusers.items()}
 
-    def _superuser(self, answer: Callable[[Any], Message | Promise[Any]]) -> Handler:
+    def _superuser(self, name: str, answer: Callable[[Any], Message | Promise[Any]]) -> Handler:
         def handle(request: Any, call: RpcCall) -> Message | Promise[Any]:
-            require_superuser(self._namenode.ns, self._callers.of(call))
+            operation = _OPERATIONS.get(name, name)
+            require_superuser(self._namenode.ns, self._callers.of(call), operation)
             return answer(request)
 
         return handle
@@ -122,13 +125,13 @@ class AdminCalls:
         )
 
     def get_datanode_report(
-        self, request: pb.GetDatanodeReportRequestProto, _: RpcCall
+        self, request: pb.GetDatanodeReportRequestProto
     ) -> pb.GetDatanodeReportResponseProto:
         nodes = self._namenode.datanode_report(_REPORTS[request.type])
         return pb.GetDatanodeReportResponseProto(di=[datanode_message(node) for node in nodes])
 
     def get_datanode_storage_report(
-        self, request: pb.GetDatanodeStorageReportRequestProto, _: RpcCall
+        self, request: pb.GetDatanodeStorageReportRequestProto
     ) -> pb.GetDatanodeStorageReportResponseProto:
         nodes = self._namenode.datanode_report(_REPORTS[request.type])
         return pb.GetDatanodeStorageReportResponseProto(
@@ -170,7 +173,7 @@ class AdminCalls:
     ) -> pb.SetSafeModeResponseProto:
         action = _SAFE_MODE[request.action]
         if action != "get":
-            require_superuser(self._namenode.ns, self._callers.of(call))
+            require_superuser(self._namenode.ns, self._callers.of(call), f"safemode_{action}")
         return pb.SetSafeModeResponseProto(result=self._namenode.set_safe_mode(action))
 
     def _next_txid(self) -> int:

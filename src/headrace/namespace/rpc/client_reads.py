@@ -6,6 +6,7 @@ from headrace.namespace.rpc.shapes import status_message, unsigned
 from headrace.namespace.rpc.translation import Translation
 from headrace.namespace.values import ContentSummary, DirectoryListing, FileStatus, QuotaUsage
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import erasure_coding_pb2 as coding
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.rpc_frames import wrapped
 
@@ -39,7 +40,7 @@ def _summary(summary: ContentSummary) -> pb.GetContentSummaryResponseProto:
             snapshotFileCount=summary.snapshot_file_count,
             snapshotDirectoryCount=summary.snapshot_directory_count,
             snapshotSpaceConsumed=summary.snapshot_space_consumed,
-            erasureCodingPolicy="Replicated",
+            erasureCodingPolicy="" if summary.directory_count else "Replicated",
         )
     )
 
@@ -94,6 +95,10 @@ READS: dict[str, Translation] = {
     "getStoragePolicy": Translation(
         lambda m: requests.GetStoragePolicy(m.path),
         lambda policy: pb.GetStoragePolicyResponseProto(storagePolicy=policy_message(policy)),
+    ),
+    "getErasureCodingPolicy": Translation(
+        lambda m: requests.GetErasureCodingPolicy(m.src),
+        lambda _: coding.GetErasureCodingPolicyResponseProto(),
     ),
     "getEnclosingRoot": Translation(
         lambda m: requests.GetEnclosingRoot(m.filename),

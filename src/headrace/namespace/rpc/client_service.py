@@ -72,7 +72,6 @@ def service_handlers(namenode: NameNode) -> dict[str, Handler]:
         "listReencryptionStatus": _always(
             encryption.ListReencryptionStatusResponseProto(statuses=[], hasMore=False)
         ),
-        "getErasureCodingPolicy": _always(coding.GetErasureCodingPolicyResponseProto()),
         "getErasureCodingPolicies": _always(coding.GetErasureCodingPoliciesResponseProto()),
         "getErasureCodingCodecs": _always(coding.GetErasureCodingCodecsResponseProto()),
     }

@@ -1,8 +1,8 @@
 """The small protocols of `hdfs dfsadmin -refresh…`, of `hdfs groups` and of protocol versions.
 
-Groups are read from the system at every look, service ACLs, proxy users and the call queue do
-not exist: there is nothing to reload, and saying so is done by saying yes. No property can be
-changed while the NameNode runs: none is listed, and to start that is refused.
+Groups are read from the system at every look, proxy users and the call queue do not exist: there is
+nothing to reload, and saying so is done by saying yes. Service ACLs are off, and that is
+said. No property can be changed while the NameNode runs: none is listed, to start that is refused.
 """
 
 from typing import Any
@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from headrace.namespace.rpc.translation import Groups
 from headrace.wire.hadoop import rpc_protocols as protocols
 from headrace.wire.hadoop.exceptions import (
+    AUTHORIZATION,
     ILLEGAL_ARGUMENT,
     UNSUPPORTED_OPERATION,
     RemoteError,
@@ -20,7 +21,6 @@ from headrace.wire.hadoop.protos import generic_refresh_pb2 as generic
 from headrace.wire.hadoop.protos import get_user_mappings_pb2 as mappings
 from headrace.wire.hadoop.protos import protocol_info_pb2 as info
 from headrace.wire.hadoop.protos import reconfiguration_pb2 as reconfiguration
-from headrace.wire.hadoop.protos import refresh_authorization_policy_pb2 as policy
 from headrace.wire.hadoop.protos import refresh_call_queue_pb2 as queue
 from headrace.wire.hadoop.protos import refresh_user_mappings_pb2 as users
 from headrace.wire.hadoop.rpc_session import RpcCall, RpcEndpoint
@@ -42,7 +42,7 @@ def serve_refreshes(endpoint: RpcEndpoint, groups: Groups) -> None:
     )
     endpoint.serve(
         protocols.REFRESH_AUTHORIZATION_POLICY,
-        {"refreshServiceAcl": lambda _, __: policy.RefreshServiceAclResponseProto()},
+        {"refreshServiceAcl": _refuse_service_acl},
     )
     endpoint.serve(
         protocols.REFRESH_CALL_QUEUE,
@@ -77,6 +77,10 @@ def serve_refreshes(endpoint: RpcEndpoint, groups: Groups) -> None:
 
 def _refuse_refresh(request: Any, _: RpcCall) -> generic.GenericRefreshResponseCollectionProto:
     raise RemoteError(ILLEGAL_ARGUMENT, f"Identifier {request.identifier} does not exist")
+
+
+def _refuse_service_acl(_: Any, __: RpcCall) -> Message:
+    raise RemoteError(AUTHORIZATION, "Service Level Authorization not enabled!")
 
 
 def _refuse_reconfiguration(_: Any, __: RpcCall) -> Message:

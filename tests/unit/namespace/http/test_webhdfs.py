@@ -264,7 +264,9 @@ BAD = {
     "permission -1": ("/f?op=SETPERMISSION&permission=-1", "PUT", 400),
     "times beyond 64 bits": (f"/f?op=SETTIMES&modificationtime={2**63}", "PUT", 400),
     "quota beyond 64 bits": (f"/?op=SETQUOTA&namespacequota={2**70}", "PUT", 400),
-    "replication 0": ("/f?op=SETREPLICATION&replication=0", "PUT", 403),
+    "replication 0": ("/f?op=SETREPLICATION&replication=0", "PUT", 400),
+    "replication 513": ("/f?op=SETREPLICATION&replication=513", "PUT", 403),
+    "no owner": ("/f?op=SETOWNER", "PUT", 400),
     "a flag": ("/f?op=DELETE&recursive=maybe", "DELETE", 400),
     "an access": ("/f?op=CHECKACCESS&fsaction=rwxr", "GET", 400),
     "an acl": ("/f?op=SETACL&aclspec=nobody::rwx", "PUT", 400),
@@ -317,4 +319,8 @@ def test_fsck_lists_corrupt_blocks_until_there_are_no_more() -> None:
     assert found == [f"/d/{index:03d}" for index in range(150)]
     assert asked == 3
     assert site.ask("/fsck?ugi=hdfs&path=/").body.rstrip().endswith(b"is CORRUPT")
-    assert site.ask("/fsck?ugi=eve&path=/").status == 403
+    cluster.ask(Mkdirs("/closed", 0o700))
+    denied = site.ask("/fsck?ugi=eve&path=/").body.decode()
+    assert 'Permission denied: user=eve, access=READ_EXECUTE, inode="/closed"' in denied
+    assert denied.rstrip().endswith("Fsck on path '/' FAILED")
+    assert "is CORRUPT" in site.ask("/fsck?ugi=eve&path=/d").body.decode()
