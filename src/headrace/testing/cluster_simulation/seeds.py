@@ -27,6 +27,8 @@ from headrace.wire.kafka.records import read_batches, read_records
 
 EVENTS_MIN = 2_000
 START_MS_MAX = 20_000
+WARM_UP_MS = 500
+"""In which coordinators get their topics, before it is hard."""
 RECOVERY_MS_MAX = 60_000
 READ_BYTES_MAX = 1 << 20
 
@@ -100,7 +102,7 @@ class Life:
         if dice.random() < 0.4:
             self.committer = Committer(self.world, 41, "t", self.gap_ms)
         self.acks_one = dice.random() < 0.3
-        self.transactor_count = dice.choice((0, 0, 0, 0, 1, 2))
+        self.transactor_count = dice.choice((0, 0, 0, 1, 2, 2))
         self.bumps = [dice.random() < 0.6 for _ in range(self.transactor_count)]
         self.transactors: list[Transactor] = []
         self.readers: dict[Key, CommittedReader] = {}
@@ -114,6 +116,8 @@ class Life:
             raise Violation("live", "the cluster does not start")
         keys = self._create("t", self.partition_count)
         self._employ(keys)
+        if self.transactors or self.committer is not None:
+            world.run_for(WARM_UP_MS)
         world.network.weather = self.weather
         self.faults.start()
         end = world.event_count + event_count
