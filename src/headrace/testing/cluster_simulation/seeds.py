@@ -283,10 +283,10 @@ class Life:
         for key in keys:
             described = image.topics_by_id[key[0]].partitions[key[1]]
             contents = [self._content(self._partition(node, key)) for node in described.replicas]
-            values = [_values(content) for content in contents]
-            if any(each != values[0] for each in values):
+            held = [[bytes(batch) for _, batch in content] for content in contents]
+            if any(each != held[0] for each in held):
                 raise Violation("L13", f"{key[1]}: the replicas differ")
-            self._judge(key, values[0])
+            self._judge(key, _values(contents[0]))
             whole[key] = contents[0]
         if self.transactors:
             made = [each for one in self.transactors for each in one.transactions]
