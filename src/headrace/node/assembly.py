@@ -227,6 +227,9 @@ class AssembledNode:
             self._has_begun = True
             if self.broker is not None:
                 self.broker.partitions.on_caught_up()
+                if self._lives.are_forgotten:
+                    # Told once, with this registration: the next process must not miss it again.
+                    self.broker.partitions.checkpoint()
             registration = self._registration()
             self._lives.note(self.lifecycle.incarnation_id)
             self.lifecycle.start(registration)
@@ -255,6 +258,7 @@ class AssembledNode:
             features=supported_features(),
             rack=self.config["broker.rack"],
             log_dirs=self.broker.partitions.directory_ids,
+            previous_broker_epoch=self._previous_epoch(),
         )
 
     def _previous_epoch(self) -> int:
