@@ -6,12 +6,26 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.topic_load import open_connection
 from tests.interop.confluent import PATIENCE, admin_of, consume, consumer_of, produce, producer_of
 from tests.interop.consumer_script import ConsumerScript
 from tests.interop.java_tools import JavaTools
 from tests.interop.nodes import until
 
+from headrace.client.cluster import Cluster
+from headrace.client.leader_epochs import epoch_end_offsets
 from headrace.testing.local_cluster import LocalCluster
+from headrace.wire.kafka.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from headrace.wire.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
 Unique = Callable[[str], str]
 WAIT_S = 60.0
@@ -354,6 +368,9 @@ def test_consumers_are_told_of_a_log_that_was_cut(unique: Unique, java: JavaTool
             write(producer_of(cluster.bootstrap_servers, acks="all"), topic, AFTER, 1)
 
             assert told_of_truncation(readers["error"]) == []
+            assert diverging_epoch(cluster.node("broker-2")["listen"], topic) == (0, 10)
+            with Cluster(cluster.bootstrap_servers) as client:
+                assert epoch_end_offsets(client, {(topic, 0): 0}) == {(topic, 0): 10}
             # From where the logs part: what was cut was read, and can't be taken back.
             going_on = [message.value() for message in consume(readers["earliest"], 15, WAIT_S)]
             assert [str(value, "ascii") for value in going_on] == named(AFTER)
@@ -367,6 +384,24 @@ def test_consumers_are_told_of_a_log_that_was_cut(unique: Unique, java: JavaTool
         assert [str(value, "ascii") for value in found] == named(BEFORE) + named(AFTER)
         for reader in readers.values():
             reader.close()
+
+
+def diverging_epoch(address: str, topic: str) -> tuple[int, int]:
+    """Epoch and end offset, as Fetch tells a consumer that has read up to 20 in epoch 0."""
+    connection = open_connection(address, timeout_ms=5_000)
+    try:
+        named_topic = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+        topic_id = connection.call(named_topic, MetadataResponse).topics[0].topic_id
+        wanted = FetchPartition(
+            partition=0, fetch_offset=20, last_fetched_epoch=0, partition_max_bytes=1 << 20
+        )
+        asked = FetchTopic(topic=topic, topic_id=topic_id, partitions=[wanted])
+        fetched = connection.call(FetchRequest(max_wait_ms=100, topics=[asked]), FetchResponse)
+    finally:
+        connection.close()
+    (row,) = fetched.responses[0].partitions
+    assert (row.error_code, bytes(row.records or b"")) == (0, b"")
+    return row.diverging_epoch.epoch, row.diverging_epoch.end_offset
 
 
 def named(numbers: range) -> list[str]:

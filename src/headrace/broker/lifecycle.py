@@ -15,6 +15,7 @@ Invariants: one request is open at a time; `started` settles once; after `ended`
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -78,6 +79,7 @@ class BrokerLifecycle:
         metadata_offset: Callable[[], int],
         offline_log_dirs: Callable[[], list[bytes]],
         cordoned_log_dirs: Callable[[], list[bytes]],
+        previous_epoch: Callable[[], int],
         clock: Clock,
         timers: Timers,
         random: Random,
@@ -90,6 +92,7 @@ class BrokerLifecycle:
         self._metadata_offset = metadata_offset
         self._offline_log_dirs = offline_log_dirs
         self._cordoned_log_dirs = cordoned_log_dirs
+        self._previous_epoch = previous_epoch
         self._cordoned_told: list[bytes] = []
         self._clock = clock
         self._timers = timers
@@ -127,8 +130,11 @@ class BrokerLifecycle:
         if self.state is State.ENDED:
             return
         assert self._registration is not None
+        # Each time anew: what an earlier process had sent may have been registered meanwhile.
+        registration = copy(self._registration)
+        registration.previous_broker_epoch = self._previous_epoch()
         version = BrokerRegistrationRequest.VERSIONS[1]
-        self._ask(self._registration, version, self._on_registered)
+        self._ask(registration, version, self._on_registered)
 
     def _on_registered(self, settled: Promise[Any]) -> None:
         response = settled.value() if settled.error is None else None

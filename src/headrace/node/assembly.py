@@ -187,6 +187,7 @@ class AssembledNode:
             metadata_offset=lambda: broker.image.last_offset,
             offline_log_dirs=self._offline_log_dirs,
             cordoned_log_dirs=self._cordoned_log_dirs,
+            previous_epoch=self._previous_epoch,
             clock=seams.clock,
             timers=seams.timers,
             random=seams.random,
@@ -226,14 +227,24 @@ class AssembledNode:
             self._has_begun = True
             if self.broker is not None:
                 self.broker.partitions.on_caught_up()
+                if self._lives.are_forgotten:
+                    # Told once, with this registration: the next process must not miss it again.
+                    self.broker.partitions.checkpoint()
             registration = self._registration()
             self._lives.note(self.lifecycle.incarnation_id)
             self.lifecycle.start(registration)
 
     def _is_caught_up(self) -> bool:
-        """To the leader's high watermark: ours stands at the end of each piece of history."""
-        told = self.replica.node.leader_high_watermark
-        return not self.replica.is_leader and 0 < told <= self.host.high_watermark
+        """To the leader's high watermark: ours stands at the end of each piece of history.
+
+        A new leader has heard of commits before its time only in part; once it has committed an
+        entry of its own epoch it knows all. Before, a registration of ours could be missing, and
+        a process that only was killed would be taken for one that lost its log.
+        """
+        node, reached = self.replica.node, self.host.high_watermark
+        if self.replica.is_leader or not 0 < node.leader_high_watermark <= reached:
+            return False
+        return node.log.epoch_before(reached) == node.epoch
 
     def _registration(self) -> BrokerRegistrationRequest:
         assert self.broker is not None

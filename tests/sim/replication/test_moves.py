@@ -73,3 +73,24 @@ def test_a_move_that_is_cancelled_leaves_nothing_behind() -> None:
     scenario.node(3).start()
     scenario.until(lambda: scenario.node(3).is_serving)
     assert scenario.partition(3) is None
+
+
+def test_all_replicas_but_one_leave_and_others_come() -> None:
+    """What one replica alone has written is committed, and its followers get it."""
+    scenario = written(2, 3, 1)
+    assert alter(scenario, [2]) == 0
+    scenario.until(lambda: scenario.described.replicas == (2,))
+    scenario.until_led_by(2)
+    scenario.produce(2, b"m3")
+    scenario.until(lambda: scenario.partition(3) is None)
+    assert alter(scenario, [3, 2]) == 0
+    scenario.until(lambda: not scenario.described.is_moving)
+    scenario.until_in_sync(2, 3)
+    scenario.until(lambda: scenario.partition(3).high_watermark == 4)
+    assert scenario.values(3) == scenario.values(2) == [*VALUES, b"m3"]
+    scenario.node(2).kill()
+    scenario.until_led_by(3)
+    scenario.produce(3, b"m4")
+    scenario.node(2).start()
+    scenario.until_in_sync(2, 3)
+    assert scenario.values(2) == [*VALUES, b"m3", b"m4"]

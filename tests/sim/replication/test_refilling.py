@@ -177,3 +177,31 @@ def test_what_was_cut_is_not_forgotten_by_a_start_that_never_registered() -> Non
     assert scenario.partition(2).log.recovered.cut_bytes == 0, "void: it was cut once more"
     assert scenario.described.leader == -1
     assert scenario.described.isr + scenario.described.eligible_leader_replicas == (3,)
+
+
+def test_a_loss_that_was_told_is_not_told_again_by_the_next_process() -> None:
+    """1. A log was shortened, and the controller told; 2. the process is killed before it has
+    fetched what is missing; 3. the next one lost nothing."""
+    scenario = written(2, 3, 1)
+    scenario.world.run_for(3_000)  # high watermarks are noted
+    node = scenario.node(3)
+    node.kill()
+    shorten(scenario, 3)
+    node.start()
+    lifecycle = node.assembled.lifecycle
+    assert lifecycle is not None
+
+    def registered() -> Any:
+        assert scenario.world.image is not None
+        return scenario.world.image.brokers[3]
+
+    scenario.until(lambda: registered().incarnation_id == lifecycle.incarnation_id)
+    assert 3 not in scenario.described.isr
+    node.kill()
+    node.start()
+    assert node.assembled.lifecycle is not None
+    never_sent: list[Any] = []
+    node.assembled.lifecycle.start = never_sent.append  # type: ignore[method-assign]
+    scenario.until(lambda: bool(never_sent))
+    assert scenario.partition(3).log.log_end_offset == 2, "void: it was refilled"
+    assert never_sent[0].previous_broker_epoch == registered().broker_epoch

@@ -76,6 +76,7 @@ class Stage:
         self.controller = Controller()
         self.offset = EPOCH
         self.cordoned: list[bytes] = []
+        self.previous_epoch = -1
         self.events: list[str] = []
         self.life = BrokerLifecycle(
             broker_id=3,
@@ -85,6 +86,7 @@ class Stage:
             metadata_offset=lambda: self.offset,
             offline_log_dirs=list,
             cordoned_log_dirs=lambda: list(self.cordoned),
+            previous_epoch=lambda: self.previous_epoch,
             clock=self.clock,
             timers=self.timers,
             random=Random(7),
@@ -98,6 +100,21 @@ class Stage:
 
     def advance(self, delta_ms: int) -> None:
         self.timers.advance(delta_ms)
+
+
+def test_the_life_before_is_looked_up_for_each_registration() -> None:
+    """Story: 1. a process registers and is killed before it hears of it; 2. the next one asks, and
+    is told to come again; 3. meanwhile the metadata has the first one's epoch."""
+    stage = Stage()
+    stage.previous_epoch = 84
+    stage.controller.registration_error = int(ErrorCode.NOT_CONTROLLER)
+    stage.start()
+    stage.previous_epoch = 86
+    stage.controller.registration_error = 0
+    stage.advance(1_000)
+    asked = [each for each in stage.controller.asked if isinstance(each, BrokerRegistrationRequest)]
+    assert [each.previous_broker_epoch for each in asked] == [84, 86]
+    assert asked[0].incarnation_id == asked[1].incarnation_id
 
 
 def test_registered_caught_up_unfenced() -> None:

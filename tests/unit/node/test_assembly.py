@@ -7,6 +7,8 @@ from tests.unit.broker.dialogue import Client, batch
 
 from headrace.base.errors import UsageError
 from headrace.node.assembly import AssembledNode
+from headrace.quorum.batches import Batch
+from headrace.quorum.log_view import LogView
 from headrace.testing.broker import SimulatedBroker
 from headrace.testing.disk import Fault, SimulatedDisk
 from headrace.wire.kafka.messages.metadata import MetadataRequest
@@ -116,15 +118,25 @@ def test_a_metadata_log_that_fails_is_fatal_and_nothing_is_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "followed", "is_caught_up"),
-    [(-1, 0, False), (900, 300, False), (900, 900, True), (300, 900, True)],
+    ("told", "followed", "epoch", "is_caught_up"),
+    [
+        (-1, 0, 2, False),
+        (900, 300, 1, False),
+        (900, 900, 2, True),
+        (300, 900, 2, True),
+        (900, 900, 3, False),
+    ],
 )
 def test_caught_up_is_who_has_followed_to_the_leaders_high_watermark(
-    told: int, followed: int, is_caught_up: bool
+    told: int, followed: int, epoch: int, is_caught_up: bool
 ) -> None:
-    """History comes in pieces: at the end of the first our own log ends where it is committed."""
+    """History comes in pieces: at the end of the first our own log ends where it is committed. The
+    leader of an epoch in which nothing is committed yet may not know of all that was."""
+    log = LogView()
+    log.append([Batch(0, 400, 1, None, b""), Batch(400, 900, 2, None, b"")])
+    core = SimpleNamespace(leader_high_watermark=told, log=log, epoch=epoch)
     node = SimpleNamespace(
-        replica=SimpleNamespace(is_leader=False, node=SimpleNamespace(leader_high_watermark=told)),
+        replica=SimpleNamespace(is_leader=False, node=core),
         host=SimpleNamespace(high_watermark=followed),
     )
     assert AssembledNode._is_caught_up(node) is is_caught_up  # type: ignore[arg-type]

@@ -28,10 +28,11 @@ class BegunEpochs:
         """By node and partition: epoch and start offset, and the file that must have them."""
 
     def on_leading(self, node: "SimulatedNode", partition: "Partition", key: Key) -> None:
-        """A node leads in an epoch, seen for the first time. An empty log has nothing to tell."""
+        """A node leads in an epoch, seen for the first time. An empty log has nothing to tell, nor
+        has one without another that it could part from."""
         self._begun.pop((node.node_id, key), None)
         log, epoch = partition.log, partition.leader_epoch
-        if not log.log_end_offset:
+        if not log.log_end_offset or partition.in_sync is None:
             return
         entries = log.epochs.entries
         if not entries or entries[-1][0] < epoch:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.testing.quorum.network import Weather
 
 if TYPE_CHECKING:
+    from headrace.cluster.image import PartitionImage
     from headrace.testing.cluster_simulation.node import SimulatedNode
     from headrace.testing.cluster_simulation.operators import Operator
     from headrace.testing.cluster_simulation.world import World
@@ -141,9 +142,20 @@ class Faults:
                     for other in described.isr + described.eligible_leader_replicas
                     if other != node.node_id and self._keeps_all(other)
                 ]
-                if not keeping:
+                if not keeping or not self._is_settled(topic.topic_id, described):
                     return False
         return True
+
+    def _is_settled(self, topic_id: bytes, described: "PartitionImage") -> bool:
+        """Where no loss is covered: nobody is about to leave the ISR. The word of a leader that is
+        dead by then would leave it alone there, with less than it had."""
+        if self._is_loss_covered:
+            return True
+        leading = self._world.nodes.get(described.leader)
+        broker = None if leading is None or not leading.is_serving else leading.assembled.broker
+        partition = None if broker is None else broker.partitions.find(topic_id, described.index)
+        in_sync = None if partition is None else partition.in_sync
+        return in_sync is not None and not in_sync.is_proposing
 
     def _keeps_all(self, node_id: int) -> bool:
         node, image = self._world.nodes[node_id], self._world.image

@@ -27,7 +27,7 @@ ASKED_MS_MAX = 8_000
 CANCEL_CHANCE = 0.35
 ELECT_CHANCE = 0.15
 PREFERRED = 0
-REPLICAS = (3, 3, 3, 2)
+REPLICAS = (3, 3, 2, 1)
 """How many a move leaves, and how often."""
 
 

@@ -98,7 +98,7 @@ class Truth:
         high_watermark = partition.high_watermark
         now = (partition.is_leader, partition.leader_epoch, high_watermark)
         before = self._shown.get(where)
-        if partition.is_leader and partition.in_sync is None:
+        if partition.is_leader and partition.in_sync is None and not _is_alone(node, key):
             return  # it has no role yet
         truth = self.of(key)
         self._ends[where] = partition.log.log_end_offset
@@ -294,6 +294,13 @@ def _batches(partition: "Partition", start: int, end: int) -> Iterator[BatchHead
             if header.next_offset > offset:
                 yield header
                 offset = header.next_offset
+
+
+def _is_alone(node: "SimulatedNode", key: Key) -> bool:
+    """Whether a node is the only replica, as far as it knows."""
+    broker = node.assembled.broker
+    topic = None if broker is None else broker.image.topics_by_id.get(key[0])
+    return topic is not None and topic.partitions[key[1]].replicas == (node.node_id,)
 
 
 def _at(node: "SimulatedNode", partition: "Partition") -> str:
