@@ -214,7 +214,11 @@ def damaged(hurt: Callable[[Path], None], suffix: str = "") -> Fault:
         node = stage.rig.nodes[victim]
         stage.rig.kill(victim)
         yield
-        path = named(stage, victim, suffix)
+        if not found(stage, victim, suffix):
+            # An index is written when a segment ends, or when recovery has read it.
+            stage.rig.start(victim)
+            stage.rig.kill(victim)
+        path = found(stage, victim, suffix)[-1]
         hurt(path)
         stage.rig.launch(node)
         if not starts(stage, node):
@@ -227,14 +231,13 @@ def damaged(hurt: Callable[[Path], None], suffix: str = "") -> Fault:
     return fault
 
 
-def named(stage: Stage, victim: int, suffix: str) -> Path:
-    """By its name in the log's folder or in the directory of all; without one, the log itself."""
+def found(stage: Stage, victim: int, suffix: str) -> list[Path]:
+    """By their names in the log's folder or in the directory of all; without a name, the log."""
     log = hurt_log(stage, victim)
     if not suffix:
-        return log
-    found = sorted([*log.parent.glob(f"*{suffix}"), *log.parent.parent.glob(f"*{suffix}")])
-    assert found, f"void: there is no {suffix}"
-    return found[-1]
+        return [log]
+    paths = [*log.parent.glob(f"*{suffix}"), *log.parent.parent.glob(f"*{suffix}")]
+    return sorted(path for path in paths if path.stat().st_size)
 
 
 def set_aside(path: Path) -> None:

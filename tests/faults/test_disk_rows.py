@@ -152,6 +152,10 @@ def disk_stage(base: Path, target: str) -> Iterator[DiskStage]:
         else:
             rig = NodeRig(nodes, SETTINGS | SHORT | SNAPSHOTS)
         stack.enter_context(rig)
+        if is_control:
+            # Kafka does not sync all of what formatting writes: those were to be longer ago.
+            for image in images.values():
+                image.sync()
         # A network of nobody: there is nothing to cut, and nothing to heal.
         yield DiskStage(Network(()), rig, random.Random(7), is_control, images=images)
 
