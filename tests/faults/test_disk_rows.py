@@ -180,7 +180,7 @@ def test_a_row_of_the_active_controller(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("row", ["W2-eio-write", "W2-eio-sync", "W2-eio-read"])
+@pytest.mark.parametrize("row", ["W2-eio-write", "W2-eio-sync"])
 def test_a_row_of_a_leader(stage: DiskStage, capsys: pytest.CaptureFixture[str], row: str) -> None:
     """Whose one directory fails with it."""
     configs = {"flush.messages": "1"} if row == "W2-eio-sync" else {}
