@@ -108,7 +108,9 @@ def log_bytes(node: RigNode) -> int:
 def lied_to(stage: Stage, victim: int) -> Generator[None, None, None]:
     """Syncs were answered and not made, and then the power goes."""
     node = stage.rig.nodes[victim]
-    with injected(node, "fdatasync", "retval=0"):
+    # Of ours an fsync is for small files and names, which are to speak of what is not there.
+    calls = SYNCS if stage.is_control else "fdatasync"
+    with injected(node, calls, "retval=0"):
         time.sleep(LIES_S)  # the lies themselves: there is no end that could be waited for
     cost_bytes = cut_power(node, image_of(stage, victim))
     assert cost_bytes > 0, "void: everything had reached the disk"
@@ -214,7 +216,11 @@ def damaged(hurt: Callable[[Path], None], suffix: str = "") -> Fault:
         node = stage.rig.nodes[victim]
         stage.rig.kill(victim)
         yield
-        path = named(stage, victim, suffix)
+        if not found(stage, victim, suffix):
+            # An index is written when a segment ends, or when recovery has read it.
+            stage.rig.start(victim)
+            stage.rig.kill(victim)
+        path = found(stage, victim, suffix)[-1]
         hurt(path)
         stage.rig.launch(node)
         if not starts(stage, node):
@@ -227,14 +233,13 @@ def damaged(hurt: Callable[[Path], None], suffix: str = "") -> Fault:
     return fault
 
 
-def named(stage: Stage, victim: int, suffix: str) -> Path:
-    """By its name in the log's folder or in the directory of all; without one, the log itself."""
+def found(stage: Stage, victim: int, suffix: str) -> list[Path]:
+    """By their names in the log's folder or in the directory of all; without a name, the log."""
     log = hurt_log(stage, victim)
     if not suffix:
-        return log
-    found = sorted([*log.parent.glob(f"*{suffix}"), *log.parent.parent.glob(f"*{suffix}")])
-    assert found, f"void: there is no {suffix}"
-    return found[-1]
+        return [log]
+    paths = [*log.parent.glob(f"*{suffix}"), *log.parent.parent.glob(f"*{suffix}")]
+    return sorted(path for path in paths if path.stat().st_size)
 
 
 def set_aside(path: Path) -> None:

@@ -161,6 +161,10 @@ class Image:
     def unmount(self) -> None:
         _run("umount", str(self.folder))
 
+    def sync(self) -> None:
+        """All that was written so far is on the disk."""
+        _run("sync", "-f", str(self.folder))
+
     def replace(self) -> None:
         """By an empty one. Nobody may be using it."""
         self.unmount()

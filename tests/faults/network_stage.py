@@ -15,7 +15,7 @@ logs of all nodes hold the same up to the high watermark.
 import contextlib
 import random
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,6 +99,8 @@ class Row:
     spell_s: float = SPELL_S
     keeps_epoch: bool = False
     """The quorum may not flap."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Of the topic."""
 
 
 @contextlib.contextmanager
@@ -143,7 +145,7 @@ def rounds_of(stage: Stage, row: Row, rounds: int, name: str, kind: str) -> str:
     stage.topic, stage.kind = name, kind
     stage.notes.clear()
     servers = stage.rig.bootstrap_servers
-    create(stage)
+    create(stage, row.configs)
     history = History()
     load = ProduceLoad(
         servers, name, PARTITIONS, history, idempotent=True, pause_s=0.004, settings=PATIENT
@@ -186,14 +188,14 @@ def rounds_of(stage: Stage, row: Row, rounds: int, name: str, kind: str) -> str:
     return "; ".join([verdict(history, rounds, gaps_s, gap_s_max) + told, *stage.notes])
 
 
-def create(stage: Stage) -> None:
+def create(stage: Stage, configs: Mapping[str, str]) -> None:
     """A follower that leads nothing is the last of every partition's replicas."""
     admin = admin_of(stage.rig.bootstrap_servers)
     if stage.kind == FOLLOWER:
         assignment = [[1, 2, 3], [2, 1, 3], [1, 2, 3]]
-        new = NewTopic(stage.topic, num_partitions=PARTITIONS, replica_assignment=assignment)
+        new = NewTopic(stage.topic, PARTITIONS, replica_assignment=assignment)
     else:
-        new = NewTopic(stage.topic, num_partitions=PARTITIONS, replication_factor=3)
+        new = NewTopic(stage.topic, PARTITIONS, replication_factor=3, config=dict(configs))
     admin.create_topics([new])[stage.topic].result(TIMEOUT_S)
     await_told(stage.rig.addresses(), stage.topic, is_whole)
 

@@ -3,6 +3,7 @@ the control, one cell a row. What they find on Kafka is a mistake of the harness
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tests.faults.disk_faults import DiskStage
@@ -11,7 +12,14 @@ from tests.faults.test_disk_rows import DISKS, LOGS, disk_stage
 from tests.faults.test_replication import tell
 from tests.interop.conftest import control
 
-ROWS = {**DISKS, **{row: LOGS[row] for row in ("B1-flip", "B2-cut", "B3-zeros", "B4-delete")}}
+ROWS = {
+    **DISKS,
+    **{row: LOGS[row] for row in ("B1-flip", "B2-cut", "B3-zeros", "B4-delete")},
+    # It syncs no record by itself.
+    "W2-eio-sync": replace(DISKS["W2-eio-sync"], configs={"flush.messages": "1"}),
+    # And goes on leading what its followers can't read.
+    "W2-eio-read": replace(DISKS["W2-eio-read"], takes_over=False, spell_s=8.0),
+}
 
 pytestmark = control
 

@@ -35,6 +35,8 @@ ROUNDS_OF = {
 """Rows with more of them: a leader that is cut off and writes on is what replication is for. And
 with less, where one takes a minute."""
 
+SYNCED = {"flush.messages": "1"}
+"""Else a leader syncs nothing for minutes."""
 ROWS: dict[str, Row] = {
     "C1-kill": Row(faults.killed, takes_over=True),
     "C2-kill-all": Row(faults.all_killed),
@@ -46,9 +48,9 @@ ROWS: dict[str, Row] = {
     "S1-sleep": Row(faults.asleep(), takes_over=True),
     "S1-sleep-3s": Row(faults.asleep(3.0), spell_s=3.0),
     "S1-sleep-30s": Row(faults.asleep(30.0), takes_over=True, spell_s=30.0),
-    "W3-300ms": Row(faults.slow_disk(300)),
-    "W3-3s": Row(faults.slow_disk(3_000), spell_s=12.0),
-    "W3-30s": Row(faults.slow_disk(30_000), spell_s=40.0),
+    "W3-300ms": Row(faults.slow_disk(300), configs=SYNCED),
+    "W3-3s": Row(faults.slow_disk(3_000), spell_s=12.0, configs=SYNCED),
+    "W3-30s": Row(faults.slow_disk(30_000), spell_s=40.0, configs=SYNCED),
     "N1-isolated": Row(faults.isolated, takes_over=True),
     "N2-deaf": Row(faults.deaf, takes_over=True),
     "N2-mute": Row(faults.mute, takes_over=True),

@@ -7,6 +7,7 @@ no partition of the topic: the others acknowledge on, and go on leading.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tests.faults import network_faults as faults
@@ -16,7 +17,7 @@ from tests.faults.test_replication import tell
 
 ROUNDS_MAX = min(ROUNDS, 2)
 OF_CONTROLLERS = {
-    **{row: each for row, each in ROWS.items() if row != "M1-reassigned"},
+    **{row: replace(each, configs={}) for row, each in ROWS.items() if row != "M1-reassigned"},
     "M1-voter-removed": Row(faults.voter_removed, takes_over=True),
     "W3-majority": Row(faults.slow_disk(3_000, is_majority=True), spell_s=12.0),
 }

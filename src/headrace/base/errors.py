@@ -32,8 +32,9 @@ class StorageError(HeadraceError):
 
 
 class DiskFullError(StorageError):
-    """There is no room. Nothing of what was to be written is there, and all before it is whole:
-    it may be tried again when there is room. A sync that fails for want of room is not this."""
+    """There is no room, or no descriptor left. Nothing of what was to be written is there, and all
+    before it is whole: it may be tried again when there is room. A sync that fails for want of room
+    is not this."""
 
 
 class CorruptionError(StorageError):
