@@ -85,7 +85,10 @@ def decide_register_broker(
         return records, BrokerRegistrationResponse(broker_epoch=before.broker_epoch)
     records = []
     if before is not None:
-        is_clean = request.previous_broker_epoch == before.broker_epoch
+        # Story: 1. a process registers and is killed; 2. the next one has not heard of that, and
+        # vouches for the life before; 3. what never was unfenced had nothing to lose.
+        vouched_for = (before.broker_epoch, *before.replaced_epochs)
+        is_clean = request.previous_broker_epoch in vouched_for
         coming = _registered(request, -1, before)
         records = changes_at_registration(image, coming, context, is_clean=is_clean)
     broker_epoch = image.last_offset + 1 + len(records)

@@ -25,6 +25,7 @@ from headrace.cluster.registrations import (
     LEADER_UNCHANGED,
     NO_LEADER,
     OFFSETS_TOPIC,
+    REPLACED_EPOCHS_MAX,
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
     BrokerImage,
@@ -332,7 +333,13 @@ class ClusterImage:
             self.configs.pop(resource, None)
 
     def _replay_register_broker(self, record: RegisterBrokerRecord) -> None:
-        self.brokers[record.broker_id] = broker_of(record)
+        broker, before = broker_of(record), self.brokers.get(record.broker_id)
+        if before is not None and broker.fenced:
+            is_same = before.broker_epoch == broker.broker_epoch
+            epochs: tuple[int, ...] = () if is_same else (before.broker_epoch,)
+            epochs += before.replaced_epochs
+            broker = replace(broker, replaced_epochs=epochs[:REPLACED_EPOCHS_MAX])
+        self.brokers[record.broker_id] = broker
 
     def _replay_unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self.brokers.pop(record.broker_id, None)
@@ -344,7 +351,8 @@ class ClusterImage:
         self.brokers[record.id] = replace(self.brokers[record.id], fenced=True)
 
     def _replay_unfence(self, record: UnfenceBrokerRecord) -> None:
-        self.brokers[record.id] = replace(self.brokers[record.id], fenced=False)
+        unfenced = replace(self.brokers[record.id], fenced=False, replaced_epochs=())
+        self.brokers[record.id] = unfenced
 
     def _replay_register_controller(self, record: RegisterControllerRecord) -> None:
         self.controllers[record.controller_id] = controller_of(record)

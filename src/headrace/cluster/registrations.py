@@ -88,6 +88,7 @@ class Endpoint:
     security_protocol: int = 0
 
 
+REPLACED_EPOCHS_MAX = 64
 Features = tuple[tuple[str, int, int], ...]
 """Name, lowest and highest level that a node serves."""
 
@@ -106,6 +107,9 @@ class BrokerImage:
     in_controlled_shutdown: bool = False
     log_dirs: tuple[bytes, ...] = ()
     cordoned_log_dirs: tuple[bytes, ...] = ()
+    replaced_epochs: tuple[int, ...] = field(default=(), compare=False)
+    """Of registrations before this one, while it was never unfenced: it has not counted yet, and
+    who can vouch for one of those can for it. Not in snapshots; without it we trust less."""
 
     @property
     def is_usable(self) -> bool:
@@ -295,6 +299,8 @@ def broker_after(before: BrokerImage, record: BrokerRegistrationChangeRecord) ->
     # The record's numbers: 0 no change, 1 set, -1 cleared (shutdown is only ever set).
     if record.fenced:
         changed["fenced"] = record.fenced > 0
+        if record.fenced < 0:
+            changed["replaced_epochs"] = ()
     if record.in_controlled_shutdown:
         changed["in_controlled_shutdown"] = True
     if record.log_dirs:

@@ -56,11 +56,13 @@ def fenced(before: ClusterImage, *brokers: int) -> ClusterImage:
     return before
 
 
-def registered(before: ClusterImage, broker: int, previous_epoch: int) -> ClusterImage:
+def registered(
+    before: ClusterImage, broker: int, previous_epoch: int, life: bytes = b"another"
+) -> ClusterImage:
     request = BrokerRegistrationRequest(
         broker_id=broker,
         cluster_id="c",
-        incarnation_id=b"another" + bytes(9),
+        incarnation_id=life.ljust(16, b"\0"),
         log_dirs=[directory_of(broker)],
         previous_broker_epoch=previous_epoch,
         features=supported_features(),
@@ -112,6 +114,24 @@ def test_a_clean_stop_does_not() -> None:
     all_out = fenced(image(), 3, 2, 1)
     back = registered(all_out, 2, previous_epoch=102)
     assert described(partition_of(back)) == (NO_LEADER, (), (1, 2), (1,))
+
+
+def test_a_registration_that_never_counted_is_overlooked() -> None:
+    """1. A process registers and is killed; 2. the next one knows only of the life before it."""
+    all_out = fenced(image(), 3, 2, 1)
+    killed = registered(all_out, 2, previous_epoch=102)
+    back = registered(killed, 2, previous_epoch=102, life=b"third")
+    assert described(partition_of(back)) == (NO_LEADER, (), (1, 2), (1,))
+    lossy = registered(back, 2, previous_epoch=-1, life=b"fourth")
+    assert described(partition_of(lossy)) == (NO_LEADER, (), (1,), (1,))
+
+
+def test_one_that_was_unfenced_counts() -> None:
+    all_out = fenced(image(), 3, 2, 1)
+    served = fenced(unfenced(registered(all_out, 2, previous_epoch=102), 2), 2)
+    assert served.brokers[2].replaced_epochs == ()
+    back = registered(served, 2, previous_epoch=102, life=b"third")
+    assert 2 not in partition_of(back).eligible_leader_replicas
 
 
 def test_when_all_have_lost_something_who_led_last_leads_and_says_so() -> None:
