@@ -32,6 +32,7 @@ from headrace.wire.kafka.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from headrace.wire.kafka.messages.metadata_records import BrokerRegistrationChangeRecord
 
 TWO = {"min_insync_replicas": "2"}
 
@@ -127,8 +128,11 @@ def test_a_registration_that_never_counted_is_overlooked() -> None:
 
 
 def test_one_that_was_unfenced_counts() -> None:
-    all_out = fenced(image(), 3, 2, 1)
-    served = fenced(unfenced(registered(all_out, 2, previous_epoch=102), 2), 2)
+    coming = registered(fenced(image(), 3, 2, 1), 2, previous_epoch=102)
+    assert coming.brokers[2].replaced_epochs == (102,)
+    epoch = coming.brokers[2].broker_epoch
+    change = BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=epoch, fenced=-1)
+    served = fenced(replayed(coming, [change]), 2)
     assert served.brokers[2].replaced_epochs == ()
     back = registered(served, 2, previous_epoch=102, life=b"third")
     assert 2 not in partition_of(back).eligible_leader_replicas

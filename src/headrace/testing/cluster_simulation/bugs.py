@@ -271,7 +271,7 @@ BUGS = [
 ]
 
 FIRST_SEED = {
-    "isr join below the epoch start": 110,
+    "isr join below the epoch start": 285,
     "forgotten epoch fsync": 30,
     "whoever is heard of joins": 15,
     "offsets are told too early": 45,
