@@ -1,7 +1,6 @@
 """AlterPartitionReassignments (key 45), versions 0–1.
 
 0 flexible from the start (KIP-455) · 1 whether the replication factor may change (KIP-860).
-Missing: moves of data: a partition has one replica, on the broker where it was made.
 
 Decided by the active controller (`cluster.reassignments`), wherever it is.
 """
