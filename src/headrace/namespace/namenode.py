@@ -69,7 +69,7 @@ class NameNode(WriterSide):
     def save_namespace(self, caller: Caller) -> Promise[bool]:
         """dfsadmin's saveNamespace: in safe mode, by the superuser."""
         try:
-            require_superuser(self.ns, caller)
+            require_superuser(self.ns, caller, "saveNamespace")
             if not self.safe_mode.is_on:
                 raise refusals.io(
                     "Safe mode should be turned ON in order to create namespace image."
@@ -177,7 +177,7 @@ class NameNode(WriterSide):
 
     def list_corrupt_file_blocks(self, path: str, cookie: str) -> CorruptFileBlocks:
         """Files below `path` with a block that has no good replica; 100 at a time."""
-        skip = int(cookie) if cookie.isdigit() else 0
+        skip = int(cookie) if cookie.isascii() and cookie.isdigit() else 0
         prefix = path.rstrip("/") + "/"
         named = sorted(
             {
