@@ -138,7 +138,7 @@ def test_states_of_a_topic_that_is_deleted_while_they_are_loaded_go_with_it(
         stage.initialize(key=stage.key(index))
     written = stage.log.kept_count
     topic_id = stage.key().topic_id
-    monkeypatch.setattr(led_shards, "LOAD_STEP_RECORDS_MAX", 1)
+    monkeypatch.setattr(led_shards, "LOAD_TURN_RECORDS_MAX", 1)
     stage.restart(is_settled=False)
     stage.image = image_of()
     stage.coordinator.on_topics_deleted({topic_id})
