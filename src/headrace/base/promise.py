@@ -70,7 +70,7 @@ class Promise(Generic[T]):
         else:
             self._callbacks.append(callback)
 
-    def map(self, function: "Callable[[T], U]") -> "Promise[U]":
+    def map(self, function: Callable[[T], U]) -> "Promise[U]":
         """A promise of `function(value)`; a failure passes through."""
         mapped: Promise[U] = Promise()
         if self._settled:

@@ -260,12 +260,21 @@ class BlockReceiver:
         self._end(False, f"can't write: {error}")
 
     def _sync(self, pending: _Pending) -> None:
-        """fdatasync data and checksums; acks from here on wait for it."""
-        storage, files = self._context.dataset.storage, self._files
+        """The client asked for it; acks from here on wait for it."""
         directories = () if self._directory_synced else (self._replica.folder,)
         self._directory_synced = self._files.is_lasting = True
-        self._unsynced = False
         self._context.counters.syncs += 1
+
+        def on_synced() -> None:
+            pending.synced = True
+            self._send_acks()
+
+        self._sync_files(directories, on_synced)
+
+    def _sync_files(self, directories: tuple[str, ...], then: Callable[[], None]) -> None:
+        """fdatasync data and checksums, and go on with `then` if that is still wanted."""
+        storage, files = self._context.dataset.storage, self._files
+        self._unsynced = False
         left = 2
 
         def on_synced(error: StorageError | None) -> None:
@@ -276,8 +285,7 @@ class BlockReceiver:
             if error is not None:
                 self._storage_failed(error)
             elif left == 0:
-                pending.synced = True
-                self._send_acks()
+                then()
 
         storage.sync(files.data, on_synced)
         storage.sync(files.meta, on_synced, directories)
@@ -376,27 +384,9 @@ class BlockReceiver:
             self._finalize()
             self._tell_end(out)
         elif self._unsynced:
-            self._sync_rest(out)
+            self._sync_files((), lambda: self._finalize_durably(out))
         else:
             self._finalize_durably(out)
-
-    def _sync_rest(self, out: list[bytes]) -> None:
-        self._unsynced = False
-        left = 2
-
-        def on_synced(error: StorageError | None) -> None:
-            nonlocal left
-            left -= 1
-            if self._over:
-                return
-            if error is not None:
-                self._storage_failed(error)
-            elif left == 0:
-                self._finalize_durably(out)
-
-        storage = self._context.dataset.storage
-        storage.sync(self._files.data, on_synced)
-        storage.sync(self._files.meta, on_synced)
 
     def _finalize_durably(self, out: list[bytes]) -> None:
         """The replica's new name, too, must be there after a power cut."""

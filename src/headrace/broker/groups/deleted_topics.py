@@ -54,28 +54,35 @@ class DeletedTopics:
     def _forget_named(
         self, among: list[HostedGroup], gone: frozenset[str], topic_ids: Collection[bytes]
     ) -> Promise[int]:
-        self._share.forget_topics(among, topic_ids)
-        deletions = []
-        for hosted in among:
-            keys = [key for key in hosted.offsets.keys() if key[0] in gone]  # noqa: SIM118
-            if keys and not hosted.group.is_dead:
-                deletions.append(self._commits.forget(hosted, keys))
-        return sum_of(deletions)
+        def keys_of(hosted: HostedGroup) -> list[TopicPartition]:
+            return [key for key in hosted.offsets.keys() if key[0] in gone]  # noqa: SIM118
+
+        return self._forget(among, topic_ids, keys_of)
 
     def look(self) -> Promise[int]:
         """Now and then; a promise of how many offsets were forgotten."""
         among = list(self._shards.hosted())
         gone = self._vanished.look(topic_id for hosted in among for topic_id in _topics_of(hosted))
-        if not gone:
-            return Promise.resolved(0)
-        self._share.forget_topics(among, gone)
-        deletions = []
-        for hosted in among:
-            keys = [
+
+        def keys_of(hosted: HostedGroup) -> list[TopicPartition]:
+            return [
                 key
                 for key, committed in hosted.offsets
                 if committed.topic_id in gone and not _is_changing(hosted, key)
             ]
+
+        return self._forget(among, gone, keys_of) if gone else Promise.resolved(0)
+
+    def _forget(
+        self,
+        among: list[HostedGroup],
+        topic_ids: Collection[bytes],
+        keys_of: Callable[[HostedGroup], list[TopicPartition]],
+    ) -> Promise[int]:
+        self._share.forget_topics(among, topic_ids)
+        deletions = []
+        for hosted in among:
+            keys = keys_of(hosted)
             if keys and not hosted.group.is_dead:
                 deletions.append(self._commits.forget(hosted, keys))
         return sum_of(deletions)
