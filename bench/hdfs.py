@@ -39,10 +39,12 @@ class Scale:
     stat_count: int
     clients: int
     file_bytes: int
+    more: int = 1
+    """How many times as much many clients do: each is to be busy for seconds."""
 
 
 QUICK = Scale(create_count=200, stat_count=1000, clients=4, file_bytes=64 << 20)
-FULL = Scale(create_count=3000, stat_count=10_000, clients=16, file_bytes=1 << 30)
+FULL = Scale(create_count=3000, stat_count=10_000, clients=16, file_bytes=1 << 30, more=4)
 
 
 class Ours:
@@ -117,6 +119,10 @@ def names(server: Server, work: str, clients: int, count: int) -> Figures:
     }
 
 
+def by_many(server: Server, work: str, scale: Scale, count: int) -> Figures:
+    return names(server, work, scale.clients, scale.more * count // scale.clients)
+
+
 def moved(server: Server, work: str, scale: Scale, replication: int) -> Figures:
     path = f"/bench/data-{replication}"
     before_s = sum(map(cpu_seconds, server.pids))
@@ -135,15 +141,9 @@ def memory(server: Server, _: Scale) -> Figures:
 WORKS: dict[str, Callable[[Server, Scale], Figures]] = {
     "create 1": lambda server, scale: names(server, "create", 1, scale.create_count),
     "stat 1": lambda server, scale: names(server, "stat", 1, scale.stat_count),
-    "create 16": lambda server, scale: names(
-        server, "create", scale.clients, scale.create_count // scale.clients
-    ),
-    "stat 16": lambda server, scale: names(
-        server, "stat", scale.clients, scale.stat_count // scale.clients
-    ),
-    "mixed 16": lambda server, scale: names(
-        server, "mixed", scale.clients, scale.create_count // scale.clients
-    ),
+    "create 16": lambda server, scale: by_many(server, "create", scale, scale.create_count),
+    "stat 16": lambda server, scale: by_many(server, "stat", scale, scale.stat_count),
+    "mixed 16": lambda server, scale: by_many(server, "mixed", scale, scale.create_count // 2),
     "write 1": lambda server, scale: moved(server, "write", scale, 1),
     "write 3": lambda server, scale: moved(server, "write", scale, 3),
     "read": lambda server, scale: moved(server, "read", scale, 3),

@@ -3,7 +3,8 @@
     python -m bench.clients.hdfs_names URL WORK CLIENTS COUNT FOLDER
 
 WORK: create (create and close), stat, mixed (create+close, stat, listing, rename, delete). Prints
-one JSON object: calls, seconds, and the clients' CPU. A client connects before the clock starts.
+one JSON object: calls, seconds, and the clients' CPU. The clock runs from when all have connected
+until all have had their last answer.
 """
 
 import json
@@ -19,6 +20,7 @@ import hdfs_native
 Act = Callable[[hdfs_native.Client, str, int], int]
 _WARM = 20
 _READY_TIMEOUT_S = 120
+_DONE_TIMEOUT_S = 600
 
 
 def create(client: hdfs_native.Client, folder: str, number: int) -> int:
@@ -44,7 +46,7 @@ def mixed(client: hdfs_native.Client, folder: str, number: int) -> int:
 ACTS: dict[str, Act] = {"create": create, "stat": stat, "mixed": mixed}
 
 
-def run(url: str, work: str, count: int, folder: str, ready: Barrier) -> None:
+def run(url: str, work: str, count: int, folder: str, ready: Barrier, done: Barrier) -> None:
     client = hdfs_native.Client(url)
     client.mkdirs(folder, 0o755, True)
     act = ACTS[work]
@@ -53,23 +55,25 @@ def run(url: str, work: str, count: int, folder: str, ready: Barrier) -> None:
     ready.wait(_READY_TIMEOUT_S)
     for number in range(count):
         act(client, folder, number)
+    done.wait(_DONE_TIMEOUT_S)
 
 
 def main() -> None:
     url, work, clients, count, folder = sys.argv[1:]
     context = multiprocessing.get_context("spawn")
-    ready = context.Barrier(int(clients) + 1)
+    ready, done = (context.Barrier(int(clients) + 1) for _ in range(2))
     children = [
-        context.Process(target=run, args=(url, work, int(count), f"{folder}/{index}", ready))
+        context.Process(target=run, args=(url, work, int(count), f"{folder}/{index}", ready, done))
         for index in range(int(clients))
     ]
     for child in children:
         child.start()
     ready.wait(_READY_TIMEOUT_S)
     began_s = time.monotonic()
-    for child in children:
-        child.join(600)
+    done.wait(_DONE_TIMEOUT_S)
     seconds = time.monotonic() - began_s
+    for child in children:
+        child.join(_READY_TIMEOUT_S)
     assert all(child.exitcode == 0 for child in children), "a client failed"
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     calls = int(clients) * int(count) * (5 if work == "mixed" else 1)
