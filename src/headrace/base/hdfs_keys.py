@@ -252,6 +252,14 @@ _NAMENODE = (
         _ONE_UP,
     ),
     _key(
+        "headrace.namenode.busy.wait.us",
+        _I,
+        250,
+        "Microseconds that the NameNode looks for the next call before it sleeps, once calls have "
+        "come that close behind the answers before them; 0: it sleeps at once.",
+        _ZERO_UP,
+    ),
+    _key(
         "headrace.webhdfs.proxy",
         _B,
         False,

@@ -20,6 +20,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -54,6 +55,7 @@ from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.rpc_connection import RpcConnection
 from headrace.runtime.tcp import TcpLimits, TcpServer
+from headrace.runtime.wakefulness import Wakefulness
 from headrace.runtime.web import Chooser, Page, WebServer
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
@@ -104,6 +106,7 @@ class NameNodeProcess:
         self.log = EventLog(_write_line, self._clock, config["headrace.log.level"])
         self._storage = DiskStorage(self._loop)
         self._pool = BufferPool()
+        self._wakefulness = Wakefulness(self._loop, config["headrace.namenode.busy.wait.us"])
         self._server: TcpServer | None = None
         self._web: WebServer | None = None
         self._dfs: DfsClient | None = None
@@ -125,7 +128,9 @@ class NameNodeProcess:
         groups = SystemGroups(self._clock)
         namenode = self._namenode = await self._open_namenode(rpc_address[0])
         self._endpoint = namenode_endpoint(namenode, groups, self._on_handler_failure)
-        pages = NameNodePages(namenode, self._endpoint, self._server, self._config)
+        pages = NameNodePages(
+            namenode, self._endpoint, self._server, self._wakefulness, self._config
+        )
         webhdfs = webhdfs_page(namenode, groups, address_text(rpc_address))
         streams = self._proxied_streams(rpc_address)
         table: dict[str, Page] = {**pages.table(groups), WEBHDFS_PREFIX: webhdfs}
@@ -265,7 +270,7 @@ class NameNodeProcess:
             self.log,
             self._pool,
             preamble_bytes=OPENING_BYTES,
-            connection_class=RpcConnection,
+            connection_class=partial(RpcConnection, wakefulness=self._wakefulness),
         )
         key = "dfs.namenode.rpc-address"
         host, port = parse_address(key, config[key])

@@ -15,6 +15,7 @@ from headrace.base.web import JSON, WebRequest, WebResponse
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.translation import Groups
 from headrace.runtime.tcp import TcpServer
+from headrace.runtime.wakefulness import Wakefulness
 from headrace.runtime.web import Page
 from headrace.wire.hadoop.rpc_session import RpcEndpoint
 
@@ -56,11 +57,13 @@ class NameNodePages:
         namenode: NameNode,
         endpoint: RpcEndpoint,
         server: TcpServer | None,
+        wakefulness: Wakefulness,
         config: dict[str, Any],
     ) -> None:
         self._namenode = namenode
         self._endpoint = endpoint
         self._server = server
+        self._wakefulness = wakefulness
         self._config = config
         self._registry: Any = None
 
@@ -185,6 +188,11 @@ class NameNodePages:
                 ("protocol_errors", "Peers that broke the protocol.", counters.protocol_errors),
                 ("received_bytes", "Bytes received.", counters.bytes_received),
                 ("sent_bytes", "Bytes sent.", counters.bytes_sent),
+                (
+                    "namenode_busy_wait_turns",
+                    "How often the loop looked for the next call instead of sleeping.",
+                    self._wakefulness.turns,
+                ),
             ):
                 yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
         for name, help_text, value in self._gauges():

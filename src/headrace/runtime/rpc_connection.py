@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from headrace.base.errors import ProtocolError
 from headrace.base.network import Part, Session
 from headrace.runtime.tcp import TcpConnection
+from headrace.runtime.wakefulness import Wakefulness
 
 if TYPE_CHECKING:
     from headrace.runtime.tcp import TcpServer
@@ -35,10 +36,13 @@ class LoneFrameSession(Session, Protocol):
 
 
 class RpcConnection(TcpConnection):
-    __slots__ = ("_lone", "_receive_bytes")
+    __slots__ = ("_lone", "_receive_bytes", "_wakefulness")
 
-    def __init__(self, server: "TcpServer", sock: socket.socket, peer: str) -> None:
+    def __init__(
+        self, server: "TcpServer", sock: socket.socket, peer: str, wakefulness: Wakefulness
+    ) -> None:
         super().__init__(server, sock, peer)
+        self._wakefulness = wakefulness
         self._lone = cast(LoneFrameSession, self._session).on_lone_frame
         self._receive_bytes = min(_RECEIVE_BYTES, server.limits.frame_bytes_max + 4)
 
@@ -60,6 +64,7 @@ class RpcConnection(TcpConnection):
             return
         server.counters.bytes_received += count
         self.active_tick = server.tick
+        self._wakefulness.on_call()
         if count > 4 and _SIZE.unpack_from(data)[0] == count - 4:
             try:
                 answer = self._lone(data[4:])
@@ -100,6 +105,7 @@ class RpcConnection(TcpConnection):
             self.close(error.strerror or "send failed")
             return
         self._server.counters.bytes_sent += sent
+        self._wakefulness.on_answer()
         if sent < len(data):
             self._out.append(data[sent:])
             self.flush()

@@ -1,0 +1,105 @@
+"""The loop stays awake for a client that asks again at once, and sleeps for all others."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headrace.runtime import wakefulness
+from headrace.runtime.wakefulness import Wakefulness
+
+LIMIT_US = 250
+
+
+class Loop:
+    """What `call_soon` was asked to do; `turn` does it."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None], *_: Any) -> None:
+        self.due.append(callback)
+
+    def turn(self) -> None:
+        due, self.due = self.due, []
+        for callback in due:
+            callback()
+
+
+class Scene:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, limit_us: int = LIMIT_US) -> None:
+        self.now_us = 1_000_000
+        monkeypatch.setattr(wakefulness.time, "monotonic", lambda: self.now_us / 1e6)
+        self.loop = Loop()
+        loop: asyncio.AbstractEventLoop = self.loop  # type: ignore[assignment]
+        self.awake = Wakefulness(loop, limit_us)
+
+    def call(self, after_us: int) -> None:
+        """A call that comes so long after the answer before it, and is answered at once."""
+        self.now_us += after_us
+        self.awake.on_call()
+        self.awake.on_answer()
+
+    @property
+    def sleeps(self) -> bool:
+        return not self.loop.due
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    return Scene(monkeypatch)
+
+
+def test_the_first_call_lets_it_sleep(scene: Scene) -> None:
+    scene.call(10_000)
+    assert scene.sleeps
+
+
+def test_calls_close_behind_their_answers_keep_it_awake(scene: Scene) -> None:
+    scene.call(10_000)
+    scene.call(100)
+    for _ in range(5):
+        assert not scene.sleeps
+        scene.now_us += 40
+        scene.loop.turn()
+    assert scene.awake.turns == 5
+    scene.call(20)
+    assert len(scene.loop.due) == 1, "one look at a time, however many calls come"
+
+
+def test_it_sleeps_when_the_next_call_does_not_come(scene: Scene) -> None:
+    scene.call(10_000)
+    scene.call(100)
+    scene.now_us += LIMIT_US
+    scene.loop.turn()
+    assert scene.sleeps
+    scene.call(5_000)
+    assert scene.sleeps, "one call after a pause is no reason to stay awake"
+    scene.call(LIMIT_US - 1)
+    assert not scene.sleeps
+
+
+def test_a_steady_slow_pace_never_keeps_it_awake(scene: Scene) -> None:
+    for _ in range(20):
+        scene.call(1_000)
+        assert scene.sleeps
+    assert scene.awake.turns == 0
+
+
+def test_zero_turns_it_off(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
+    off = Scene(monkeypatch, limit_us=0)
+    for _ in range(5):
+        off.call(1)
+        assert off.sleeps
+    assert scene.sleeps
+
+
+def test_the_client_needs_the_only_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    scene = Scene(monkeypatch)
+    for _ in range(5):
+        scene.call(1)
+        assert scene.sleeps
