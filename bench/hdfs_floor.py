@@ -2,7 +2,8 @@
 
 - `names`: a NameNode that knows nothing. A conversation opens as any of Hadoop RPC; then each call
   is answered with bytes that were made before. Changes that come together share a write of some
-  hundred bytes and one fdatasync, as an edit log takes them. hdfs-native is the client.
+  hundred bytes and one fdatasync, over zeros that were written before, as an edit log takes them.
+  It looks for the next call for a moment before it sleeps. hdfs-native is the client.
 - `relay`: a DataNode that looks at nothing but the checksum of its last node: a socket, reads of
   1 MiB, a write to a file, the same bytes to the next in line. A bare socket is the client.
 - `read` is `bench.floor`'s: `sendfile` from the page cache.
@@ -37,6 +38,8 @@ from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
 
 EDIT_BYTES = 250
 """About what ours writes for a create or a close."""
+EDIT_LOG_BYTES = 64 << 20
+AWAKE_S = 250e-6
 CHANGES = {"create", "complete", "rename2", "delete", "mkdirs"}
 
 _STATUS = hdfs.HdfsFileStatusProto(
@@ -145,11 +148,21 @@ class Peer:
 BODIES = {name: message.SerializeToString() for name, message in ANSWERS.items()}
 
 
+def _ready(selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
+    until_s = time.monotonic() + AWAKE_S
+    while time.monotonic() < until_s:
+        if found := selector.select(0):
+            return found
+    return selector.select()
+
+
 def serve_names(path: Path) -> None:
     endpoint = RpcEndpoint(lambda _, error: sys.exit(repr(error)))
     always = {name: (lambda _, __, answer=answer: answer) for name, answer in ANSWERS.items()}
     endpoint.serve(CLIENT_NAMENODE, always)
     edits = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.write(edits, bytes(EDIT_LOG_BYTES))
+    os.fsync(edits)
     edit, position = os.urandom(EDIT_BYTES), 0
     selector = selectors.DefaultSelector()
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
@@ -158,7 +171,7 @@ def serve_names(path: Path) -> None:
         while True:
             ready: list[tuple[socket.socket, bytes]] = []
             changes = 0
-            for key, _ in selector.select():
+            for key, _ in _ready(selector):
                 if key.data is None:
                     sock, _ = listener.accept()
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
