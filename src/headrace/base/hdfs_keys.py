@@ -255,8 +255,8 @@ _NAMENODE = (
         "headrace.namenode.busy.wait.us",
         _I,
         250,
-        "Microseconds that the NameNode looks for the next call before it sleeps, once calls have "
-        "come that close behind the answers before them; 0: it sleeps at once.",
+        "Microseconds that the NameNode looks for the next call before it sleeps, once a client "
+        "has asked again that soon after its answer; 0: it sleeps at once.",
         _ZERO_UP,
     ),
     _key(

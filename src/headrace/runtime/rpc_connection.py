@@ -64,7 +64,7 @@ class RpcConnection(TcpConnection):
             return
         server.counters.bytes_received += count
         self.active_tick = server.tick
-        self._wakefulness.on_call()
+        self._wakefulness.on_call(self)
         if count > 4 and _SIZE.unpack_from(data)[0] == count - 4:
             try:
                 answer = self._lone(data[4:])

@@ -36,10 +36,10 @@ class Scene:
         loop: asyncio.AbstractEventLoop = self.loop  # type: ignore[assignment]
         self.awake = Wakefulness(loop, limit_us)
 
-    def call(self, after_us: int) -> None:
+    def call(self, after_us: int, caller: str = "one") -> None:
         """A call that comes so long after the answer before it, and is answered at once."""
         self.now_us += after_us
-        self.awake.on_call()
+        self.awake.on_call(caller)
         self.awake.on_answer()
 
     @property
@@ -87,6 +87,23 @@ def test_a_steady_slow_pace_never_keeps_it_awake(scene: Scene) -> None:
         scene.call(1_000)
         assert scene.sleeps
     assert scene.awake.turns == 0
+
+
+def test_many_who_take_turns_let_it_sleep(scene: Scene) -> None:
+    for number in range(20):
+        scene.call(10, f"caller {number % 2}")
+        assert scene.sleeps
+
+
+def test_another_caller_ends_it(scene: Scene) -> None:
+    scene.call(10_000)
+    scene.call(100)
+    assert not scene.sleeps
+    scene.call(10, "another")
+    scene.loop.turn()
+    assert scene.sleeps
+    scene.call(10, "another")
+    assert not scene.sleeps
 
 
 def test_zero_turns_it_off(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
