@@ -100,5 +100,11 @@ def measure(kind: str, path: Path, size: int) -> dict[str, float]:
     return figures
 
 
+def measure_read(path: Path, size: int) -> dict[str, float]:
+    """Write the file, and with it the page cache; then send it."""
+    measure("receive", path, size)
+    return measure("send", path, path.stat().st_size)
+
+
 if __name__ == "__main__":
     serve(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

@@ -167,8 +167,7 @@ def floor_of(work: str, scale: Scale) -> Figures | None:
     if work == "read":
         path = BUILD / "floor.bin"
         try:
-            floor.measure("receive", path, scale.file_bytes)  # the file, and its page cache
-            figures = floor.measure("send", path, scale.file_bytes)
+            figures = floor.measure_read(path, scale.file_bytes)
         finally:
             path.unlink(missing_ok=True)
         moved_gb = figures["bytes"] / GB

@@ -5,7 +5,9 @@
   hundred bytes and one fdatasync, over zeros that were written before, as an edit log takes them.
   It looks for the next call for a moment before it sleeps. hdfs-native is the client.
 - `relay`: a DataNode that looks at nothing but the checksum of its last node: a socket, reads of
-  1 MiB, a write to a file, the same bytes to the next in line. A bare socket is the client.
+  1 MiB, a write to a file, the same bytes to the next in line. The file takes the place of one as
+  large, is written out as it grows and synced after each 128 MiB, as hdfs-native asks for at the
+  end of a block. A bare socket is the client.
 - `read` is `bench.floor`'s: `sendfile` from the page cache.
 
 Run as a process: `python -m bench.hdfs_floor names PATH` or `… relay PATH [NEXT_PORT]`; it tells
@@ -13,6 +15,7 @@ its port in a JSON line.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import selectors
@@ -20,6 +23,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,6 +43,10 @@ from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
 EDIT_BYTES = 250
 """About what ours writes for a create or a close."""
 EDIT_LOG_BYTES = 64 << 20
+BLOCK_BYTES = 128 << 20
+WRITE_OUT_BYTES = 8 << 20
+sync_file_range = ctypes.CDLL(None).sync_file_range
+sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 AWAKE_S = 250e-6
 CHANGES = {"create", "complete", "rename2", "delete", "mkdirs"}
 
@@ -193,20 +201,47 @@ def serve_names(path: Path) -> None:
                 sock.sendall(answer)
 
 
+class BlockFiles:
+    """What is written to `path`: in place of what was there, and on disk block by block."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._old = path.with_suffix(".old")
+        if path.exists():
+            path.rename(self._old)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self._size = self._written_out = 0
+        threading.Thread(target=self._old.unlink, args=(True,)).start()
+
+    def write(self, data: memoryview) -> None:
+        self._size += os.write(self._fd, data)
+        if self._size - self._written_out >= WRITE_OUT_BYTES:
+            sync_file_range(self._fd, self._written_out, self._size - self._written_out, 2)
+            if self._size // BLOCK_BYTES > self._written_out // BLOCK_BYTES:
+                os.fdatasync(self._fd)
+            self._written_out = self._size
+
+    def close(self) -> None:
+        os.fdatasync(self._fd)
+        os.close(self._fd)
+
+
 def serve_relay(path: Path, next_port: int | None) -> None:
     buffer = bytearray(PIECE_BYTES)
     view = memoryview(buffer)
+    file = BlockFiles(path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
         connection, _ = listener.accept()
     behind = None if next_port is None else socket.create_connection(("127.0.0.1", next_port))
-    with connection, path.open("wb", buffering=0) as file:
+    with connection:
         while count := connection.recv_into(buffer):
             file.write(view[:count])
             if behind is None:
                 crc32c.crc32c(view[:count])
             else:
                 behind.sendall(view[:count])
+        file.close()
         if behind is not None:
             behind.shutdown(socket.SHUT_WR)
             behind.recv(1)
@@ -252,29 +287,34 @@ class NamesFloor:
 
 
 def write_floor(size: int, replication: int) -> dict[str, float]:
-    """`size` bytes through so many relays, one behind the other."""
+    """`size` bytes through so many relays, one behind the other, in place of what was there."""
     paths = [BUILD / f"floor-{index}.block" for index in range(replication)]
     try:
-        with _children() as children:
-            port: int | None = None
-            for path in paths:
-                words = ("relay", path) if port is None else ("relay", path, port)
-                child, port = _spawn(*words)
-                children.append(child)
-            assert port is not None
-            piece = os.urandom(PIECE_BYTES)
-            before_s = sum(cpu_seconds(child.pid) for child in children)
-            began_s = time.monotonic()
-            with socket.create_connection(("127.0.0.1", port)) as sock:
-                for _ in range(size // PIECE_BYTES):
-                    sock.sendall(piece)
-                sock.shutdown(socket.SHUT_WR)
-                assert sock.recv(1) == b"!", "the first relay went away"
-            seconds = time.monotonic() - began_s
-            used_s = sum(cpu_seconds(child.pid) for child in children) - before_s
+        _relayed(size, paths)
+        return _relayed(size, paths)
     finally:
         for path in paths:
             path.unlink(missing_ok=True)
+
+
+def _relayed(size: int, paths: list[Path]) -> dict[str, float]:
+    with _children() as children:
+        port: int | None = None
+        for path in paths:
+            words = ("relay", path) if port is None else ("relay", path, port)
+            child, port = _spawn(*words)
+            children.append(child)
+        assert port is not None
+        piece = os.urandom(PIECE_BYTES)
+        before_s = sum(cpu_seconds(child.pid) for child in children)
+        began_s = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            for _ in range(size // PIECE_BYTES):
+                sock.sendall(piece)
+            sock.shutdown(socket.SHUT_WR)
+            assert sock.recv(1) == b"!", "the first relay went away"
+        seconds = time.monotonic() - began_s
+        used_s = sum(cpu_seconds(child.pid) for child in children) - before_s
     return {"mb_per_s": size / 1e6 / seconds, "cpu_s_per_gb": used_s / (size / 1e9)}
 
 

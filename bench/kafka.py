@@ -87,9 +87,7 @@ def floor_of(work: str, scale: works.Scale) -> works.Figures | None:
             size = scale.produce_count * works.RECORD_BYTES
             figures = floor.measure("receive", path, size)
         elif work == "consume":
-            size = scale.consume_bytes
-            floor.measure("receive", path, size)  # the file, and with it the page cache
-            figures = floor.measure("send", path, path.stat().st_size)
+            figures = floor.measure_read(path, scale.consume_bytes)
         else:
             return None
     finally:
