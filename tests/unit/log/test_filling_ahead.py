@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.base.errors import CorruptionError
+from headrace.base.errors import CorruptionError, DiskFullError
 from headrace.log.config import LogConfig
 from headrace.testing.disk import Fault
 
@@ -215,10 +215,24 @@ def test_without_room_for_zeros_a_log_does_without(bench: Any, how: str) -> None
     )
 
 
+def test_a_roll_without_room_for_the_next_segment_leaves_a_log_that_goes_on(bench: Any) -> None:
+    filled(bench)
+    bench.disk.plan(Fault("open", errno.ENOSPC, path_part="5.log"))
+    with pytest.raises(DiskFullError):
+        bench.log.roll()
+    bench.log.on_room()
+    assert bench.append() == 5
+    bench.log.roll()
+    assert bench.append() == 6
+    assert len(bench.log.segments) == 2
+    assert not told_of_a_cut(bench)
+    assert bench.offsets() == list(range(7))
+
+
 def test_a_refused_write_leaves_the_log_as_it_was(bench: Any) -> None:
     batches = filled(bench)
     bench.disk.plan(Fault("write", errno.ENOSPC, path_part=".log"))
-    with pytest.raises(Exception, match="No space"):
+    with pytest.raises(DiskFullError):
         bench.append()
     bench.log.on_room()
     assert active(bench)[1].rstrip(b"\x00") == batches.rstrip(b"\x00")
