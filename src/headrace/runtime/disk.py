@@ -65,8 +65,8 @@ class DiskFile:
             raise self._undone(error) from error
         if written != expected:
             self._write_rest(buffers, written)
-        self._size += expected
-        if self._size > self._fill_from:
+        self._size = size = self._size + expected
+        if size > self._fill_from:
             self._fill()
 
     def _write_rest(self, buffers: Sequence[Buffer], written: int) -> None:
