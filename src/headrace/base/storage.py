@@ -51,6 +51,18 @@ class File(Protocol):
         """Reserve room on disk without changing `size()`."""
         ...
 
+    def fill_ahead(self, step_bytes: int, size: int) -> None:
+        """The file ends at `size`, and zeros follow it on disk from now on.
+
+        There are none yet, or what stands behind `size` is zeros. A write that ends behind the
+        last of them is followed by `step_bytes` more, so that the next ones change no size, and a
+        sync has only their bytes to write. `size()`, `read` and `write` don't know of the zeros;
+        another who opens the file finds them. Without room for them the file goes on without.
+        `truncate` and `close` take them away (the last reference to an open file does not: it may
+        be an old one); 0 steps take them away for good.
+        """
+        ...
+
     def fileno(self) -> int:
         """The descriptor, for sendfile. The simulated file has none and raises."""
         ...

@@ -22,6 +22,9 @@ from headrace.wire.kafka.records import read_records
 
 Row = dict[str, Any]
 
+_FILLED_AHEAD = "__namespace-0"
+"""The one log that has zeros written ahead of its end."""
+_PIECE_BYTES = 1 << 20
 _SEGMENT = re.compile(r"(\d{20})(?:-\d{10})?\.(log|index|timeindex|txnindex|snapshot|checkpoint)\b")
 _PROPERTY = re.compile("([^=:]*)[=:]?(.*)")
 _OFFSET_ENTRY = Struct(">ii")
@@ -71,13 +74,17 @@ def _batches(path: Path, with_records: bool) -> Iterator[Row]:
     size = os.path.getsize(path)
     if size == 0:
         return
-    decode = decoder_for(path.absolute().parent.name)
+    folder = path.absolute().parent.name
+    decode = decoder_for(folder)
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         position = 0
         while position < size:
             damage = _damage_at(mapped, position, size)
             if damage is not None:
-                yield {"position": position, "damage": damage}
+                if folder == _FILLED_AHEAD and _are_zeros(mapped, position, size):
+                    yield {"position": position, "unused_bytes": size - position}
+                else:
+                    yield {"position": position, "damage": damage}
                 return
             header = read_header(mapped[position : position + HEADER_BYTES])
             end = position + header.size_bytes
@@ -90,6 +97,16 @@ def _batches(path: Path, with_records: bool) -> Iterator[Row]:
                 row["records"] = list(_records(header, batch, decode))
             yield row
             position = end
+
+
+def _are_zeros(mapped: mmap.mmap, position: int, size: int) -> bool:
+    """Behind the last edit of a NameNode that runs, or was killed."""
+    while position < size:
+        piece = mapped[position : position + _PIECE_BYTES]
+        if piece.count(0) != len(piece):
+            return False
+        position += len(piece)
+    return True
 
 
 def _damage_at(mapped: mmap.mmap, position: int, size: int) -> str | None:

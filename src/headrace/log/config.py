@@ -26,6 +26,9 @@ class LogConfig:
     flush_messages: int = NEVER
     flush_ms: int = NEVER
     preallocate: bool = False
+    fill_ahead_bytes: int = 0
+    """Zeros that stand on disk behind the active segment's end, so that a sync changes no size; 0:
+    none. For a log that is synced at every turn, and read by others only as far as they know it."""
     log_append_time: bool = False
     """`message.timestamp.type=LogAppendTime`."""
     delete: bool = True

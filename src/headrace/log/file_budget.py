@@ -31,13 +31,16 @@ class IndexOwner(Protocol):
 class LazyFile:
     """One file of the log by its path; `get` opens it if need be."""
 
-    __slots__ = ("_budget", "file", "path", "used")
+    __slots__ = ("_budget", "_fill_step_bytes", "_size", "file", "path", "used")
 
     def __init__(self, budget: "FileBudget", path: str) -> None:
         self._budget = budget
         self.path = path
         self.file: File | None = None
         self.used = False
+        self._fill_step_bytes = 0
+        self._size = 0
+        """Where zeros follow the end and no file is open: the end."""
 
     def get(self) -> File:
         file = self.file
@@ -49,8 +52,25 @@ class LazyFile:
     def release(self) -> None:
         """Forget the file; it closes when no region holds it any more."""
         if self.file is not None:
-            self.file = None
+            self.forget()
             self._budget.on_released(self)
+
+    def forget(self) -> None:
+        if self.file is not None and self._fill_step_bytes:
+            self._size = self.file.size()
+        self.file = None
+
+    def fill_ahead(self, step_bytes: int, size: int) -> None:
+        """Have zeros follow the file's end, see `File.fill_ahead`; 0 steps: no more."""
+        file = self.get()
+        self._fill_step_bytes = step_bytes
+        file.fill_ahead(step_bytes, size)
+
+    def on_opened(self, file: File) -> None:
+        if self._fill_step_bytes:
+            file.fill_ahead(self._fill_step_bytes, self._size)
+        self.file = file
+        self.used = True
 
 
 class FileBudget:
@@ -70,10 +90,10 @@ class FileBudget:
     def open(self, lazy: LazyFile, *, create: bool = False) -> File:
         self._make_room()
         try:
-            lazy.file = file = self.storage.open(lazy.path, create=create)
+            file = self.storage.open(lazy.path, create=create)
         except FileNotFoundError as error:
             raise StorageError(lazy.path, error) from error
-        lazy.used = True
+        lazy.on_opened(file)
         self._open[lazy] = None
         return file
 
@@ -98,4 +118,4 @@ class FileBudget:
                 lazy.used = False
                 self._open[lazy] = None
             else:
-                lazy.file = None
+                lazy.forget()

@@ -296,6 +296,10 @@ class LogWriter:
         segment.save_indexes()
         if self.config.preallocate:
             segment.log.get().truncate(segment.size)
+        if segment.fill_ahead_bytes:
+            # Synced: a power cut must not bring back blocks that another file has by then.
+            segment.log.fill_ahead(0, segment.size)
+            self.files.storage.sync_now(segment.log.get())
         self.save_producers()
 
     def _sync_aborted(self, segment: Segment) -> None:

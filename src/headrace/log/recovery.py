@@ -13,6 +13,10 @@ are read whole, every batch's CRC checked; of those before only the end is looke
 - No segment at all where something was synced is such a loss too, and so is one that ends before
   the next begins.
 
+Where zeros are written ahead of the end (`fill_ahead_bytes`) nothing but zeros behind the last good
+batch is such an end: they are taken away and that is all. A torn batch before them is a torn tail,
+a good one behind them damage, as everywhere.
+
 Whoever opens the folder is told before anything is cut (`Folder.before_cut`): a tail is torn by a
 power cut, and where there was none the log may lack what others were told it has.
 
@@ -84,6 +88,7 @@ class Folder:
             self.now_ms,
             interval_bytes=self.config.index_interval_bytes,
             index_bytes_max=self.config.segment_index_bytes,
+            fill_ahead_bytes=self.config.fill_ahead_bytes,
         )
 
 
@@ -152,6 +157,8 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
         scan = SegmentScan(segment, may_have_gaps=folder.may_have_gaps)
         yield from scan.steps()
         recovered.scanned_bytes += segment.size
+        if _ends_in_zeros(folder, segment, scan, recovery_point):
+            _take_zeros(folder, segment, scan)
         if scan.fault is not None:
             _check_synced(segment, scan, recovery_point)
             _tell_of_cut(folder)
@@ -226,6 +233,31 @@ def _make_durable(folder: Folder, last: Segment) -> None:
     storage = folder.files.storage
     storage.sync_now(last.log.get())
     storage.sync_directory(folder.path)
+
+
+def _ends_in_zeros(
+    folder: Folder, segment: Segment, scan: "SegmentScan", recovery_point: int
+) -> bool:
+    """True if what was written ahead of the end is all that is wrong with it."""
+    if scan.fault is None or not folder.config.fill_ahead_bytes:
+        return False
+    if scan.next_offset < recovery_point:
+        return False
+    file, position = segment.log.get(), scan.position
+    while position < segment.size:
+        piece = file.read(position, min(STEP_BYTES, segment.size - position))
+        if not piece or piece.count(0) != len(piece):
+            return False
+        position += len(piece)
+    return True
+
+
+def _take_zeros(folder: Folder, segment: Segment, scan: "SegmentScan") -> None:
+    file = segment.log.get()
+    file.truncate(scan.position)
+    folder.files.storage.sync_now(file)
+    segment.size = scan.position
+    scan.fault = None
 
 
 def _check_synced(segment: Segment, scan: "SegmentScan", recovery_point: int) -> None:

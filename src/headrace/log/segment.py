@@ -51,6 +51,8 @@ class Segment(SegmentFiles):
     def become_active(self) -> None:
         """Know what appending needs: the indexes, timestamps, bytes since the last entry."""
         self.is_active = True
+        if self.fill_ahead_bytes:
+            self.log.fill_ahead(self.fill_ahead_bytes, self.size)
         if self.size == 0:
             return
         self.largest_timestamp()

@@ -43,6 +43,7 @@ class SegmentFiles:
         "base_offset",
         "bytes_since_entry",
         "created_ms",
+        "fill_ahead_bytes",
         "interval_bytes",
         "is_aborted_unsaved",
         "is_active",
@@ -67,6 +68,7 @@ class SegmentFiles:
         *,
         interval_bytes: int,
         index_bytes_max: int,
+        fill_ahead_bytes: int = 0,
     ) -> None:
         self._files = files
         self.stem = stem_of(folder, base_offset)
@@ -86,6 +88,7 @@ class SegmentFiles:
         self.recent_bases: list[int] = []
         self.recent_positions: list[int] = []
         self.interval_bytes = interval_bytes
+        self.fill_ahead_bytes = fill_ahead_bytes
         self._entries_max = index_bytes_max // offset_index.ENTRY_BYTES
         self._time_entries_max = index_bytes_max // time_index.ENTRY_BYTES
         self.bytes_since_entry = 0

@@ -162,6 +162,8 @@ def _replay_segment(storage: Storage, path: str, ns: Namespace, end_offset: int)
                     ns.reopened.clear()
                     ns.freed.clear()
                     ns.to_review.clear()
+                if header.next_offset >= end_offset:
+                    return  # perhaps zeros follow, see `File.fill_ahead`
             if taken == 0:
                 if len(data) < wanted or wanted >= _BATCH_BYTES_MAX:
                     return

@@ -60,13 +60,22 @@ _SYNCS_WEIGHED = 8
 _LOAD_BYTES = MIB
 _SEGMENT_BYTES = 64 * MIB
 """Small enough that a checkpoint lets old edits go."""
+_FILL_AHEAD_BYTES = MIB
+"""A sync that changes no file's size takes a fourth less, and a MiB is some ten thousand edits."""
 
 
 def log_path(directory: str) -> str:
     return f"{directory}/{NAMESPACE_TOPIC}-0"
 
 
-def open_log(storage: Storage, directory: str, clock: Clock, files: FileBudget) -> PartitionLog:
+def open_log(
+    storage: Storage,
+    directory: str,
+    clock: Clock,
+    files: FileBudget,
+    *,
+    fill_ahead_bytes: int = _FILL_AHEAD_BYTES,
+) -> PartitionLog:
     """Open or create it, scanned whole: a torn tail is cut, damage before it is told (D13)."""
     path = log_path(directory)
     storage.make_directory(path)
@@ -78,7 +87,13 @@ def open_log(storage: Storage, directory: str, clock: Clock, files: FileBudget) 
         path,
         NAMESPACE_TOPIC,
         0,
-        LogConfig(segment_bytes=_SEGMENT_BYTES, retention_ms=-1, retention_bytes=-1, delete=False),
+        LogConfig(
+            segment_bytes=_SEGMENT_BYTES,
+            retention_ms=-1,
+            retention_bytes=-1,
+            delete=False,
+            fill_ahead_bytes=fill_ahead_bytes,
+        ),
         clock,
         topic_id=NAMESPACE_TOPIC_ID,
         files=files,

@@ -16,7 +16,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.storage import Buffer, File
@@ -25,18 +25,22 @@ IOV_MAX = 1024
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 SYNC_THREADS = 4
 FALLOC_FL_KEEP_SIZE = 1
+_NEVER = 1 << 63
 
 _fallocate = ctypes.CDLL(None, use_errno=True).fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
 class DiskFile:
-    __slots__ = ("_fd", "_path", "_size")
+    __slots__ = ("_fd", "_fill_from", "_fill_step_bytes", "_path", "_size")
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
         self._fd = fd
         self._size = os.fstat(fd).st_size
+        self._fill_step_bytes = 0
+        self._fill_from = _NEVER
+        """A write that ends behind this is followed by zeros."""
 
     @property
     def path(self) -> str:
@@ -61,7 +65,9 @@ class DiskFile:
             raise self._undone(error) from error
         if written != expected:
             self._write_rest(buffers, written)
-        self._size += expected
+        self._size = size = self._size + expected
+        if size > self._fill_from:
+            self._fill()
 
     def _write_rest(self, buffers: Sequence[Buffer], written: int) -> None:
         """Go on after a short write; a second refusal undoes all of it."""
@@ -81,7 +87,7 @@ class DiskFile:
         """The file is as it was before the write; where it is not, that is more than a full disk,
         and recovery cuts the rest at the next start."""
         try:
-            os.ftruncate(self._fd, self._size)
+            self._cut(self._size)
         except OSError:
             return StorageError(self._path, error)
         return _refused(self._path, error)
@@ -96,6 +102,8 @@ class DiskFile:
         self._size = max(self._size, position)
 
     def read(self, position: int, length: int) -> bytes:
+        if self._fill_step_bytes and position + length > self._size:
+            length = max(0, self._size - position)
         try:
             data = os.pread(self._fd, length, position)
             if len(data) == length or not data:
@@ -112,8 +120,14 @@ class DiskFile:
 
     def truncate(self, size: int) -> None:
         with self._failing():
-            os.ftruncate(self._fd, size)
+            self._cut(size)
         self._size = size
+
+    def _cut(self, size: int) -> None:
+        """What is behind `size` goes, zeros too."""
+        os.ftruncate(self._fd, size)
+        if self._fill_step_bytes:
+            self._fill_from = size
 
     def preallocate(self, size: int) -> None:
         if size <= self._size:
@@ -125,16 +139,43 @@ class DiskFile:
             if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
                 raise _refused(self._path, OSError(code, os.strerror(code)))
 
+    def fill_ahead(self, step_bytes: int, size: int) -> None:
+        self._size, self._fill_step_bytes = size, step_bytes
+        with self._failing():
+            if step_bytes:
+                self._fill_from = os.fstat(self._fd).st_size
+            else:
+                self._fill_from = _NEVER
+                self._cut(size)
+
+    def _fill(self) -> None:
+        """The write before this is whole, whatever comes of it."""
+        size, step_bytes = self._size, self._fill_step_bytes
+        try:
+            self._fill_from = size + os.pwrite(self._fd, bytes(step_bytes), size)
+        except OSError:
+            # The room that is left is for what will be written: no zeros for a while.
+            with suppress(OSError):
+                self._cut(size)
+            self._fill_from = size + step_bytes
+
     def fileno(self) -> int:
         return self._fd
 
     def close(self) -> None:
+        if self._fill_step_bytes and self._fd >= 0:
+            with suppress(OSError):  # who opens it next finds the zeros and knows them
+                self._cut(self._size)
+        self._release()
+
+    def _release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
     def __del__(self) -> None:
-        self.close()
+        # Not `close`: the file may be open once more, and longer by now than this one knows.
+        self._release()
 
     def sync(self) -> None:
         if self._fd < 0:

@@ -2,8 +2,8 @@
 
 Owns: a tree of directories and files with, for each, the operations since its last sync.
 A `crash` keeps a random prefix of those, the last one torn at any byte, perhaps followed by
-zeros; a `kill` keeps them all (the page cache outlives a process). Faults are planned
-with `plan`.
+zeros; a `kill` keeps them all (the page cache outlives a process). Zeros ahead of a file's end are
+an operation too: a crash may leave all of them, some or none. Faults are planned with `plan`.
 
 Invariants: what was synced is there after a crash, byte for byte; a name or a rename only
 after `sync_directory`; a handle from before a crash refuses all work.
@@ -116,7 +116,7 @@ class Fault:
     """The `countdown`-th operation of `kind` on a path with `path_part` fails, once or for ever."""
 
     kind: str
-    """write, read, sync, open, rename, remove, sync_directory"""
+    """write, read, sync, open, rename, remove, sync_directory, fill (zeros ahead of the end)"""
     code: int = errno.EIO
     countdown: int = 1
     path_part: str = ""
@@ -142,6 +142,10 @@ class SimulatedFile:
         self._inode = inode
         self._life = disk.life
         self._closed = False
+        self._fill_step_bytes = 0
+        self._end = 0
+        """Where zeros follow: the end without them."""
+        self._fill_from = 0
 
     @property
     def path(self) -> str:
@@ -152,25 +156,56 @@ class SimulatedFile:
         return self._closed
 
     def size(self) -> int:
-        return len(self._inode.data)
+        return self._end if self._fill_step_bytes else len(self._inode.data)
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         self._use("write")
         content = b"".join(buffers)
-        self._disk.take_room(self._path, len(content))
-        self._put(len(self._inode.data), content)
+        end = self.size() + len(content)
+        self._disk.take_room(self._path, max(0, end - len(self._inode.data)))
+        self._put(self.size(), content)
+        self._end = end
+        if self._fill_step_bytes and end > self._fill_from:
+            self._fill()
 
     def write_at(self, position: int, buffer: Buffer) -> None:
         self._use("write")
         self._put(position, bytes(buffer))
+        self._end = max(self._end, position + len(buffer))
 
     def read(self, position: int, length: int) -> bytes:
         self._use("read")
-        return bytes(self._inode.data[position : position + length])
+        return bytes(self._inode.data[position : min(position + length, self.size())])
 
     def truncate(self, size: int) -> None:
         self._use("write")
+        self._cut(size)
+
+    def _cut(self, size: int) -> None:
+        if self._fill_step_bytes:
+            self._disk.give_room(len(self._inode.data) - self._end)
         self._put(size, _Cut())
+        self._end = self._fill_from = size
+
+    def fill_ahead(self, step_bytes: int, size: int) -> None:
+        behind = bytes(self._inode.data[size:])
+        assert not behind.strip(b"\x00"), f"{self._path} has more than zeros behind {size}"
+        self._fill_step_bytes, self._end = step_bytes, size
+        self._fill_from = len(self._inode.data)
+        if not step_bytes and behind:
+            self._use("write")
+            self._disk.give_room(len(behind))
+            self._cut(size)
+
+    def _fill(self) -> None:
+        step_bytes = self._fill_step_bytes
+        self._fill_from = self._end + step_bytes
+        try:
+            self._disk.strike("fill", self._path)
+            self._disk.take_room(self._path, step_bytes)
+        except StorageError:
+            return
+        self._put(self._end, bytes(step_bytes))
 
     def preallocate(self, size: int) -> None:
         self._use("write")
@@ -180,6 +215,8 @@ class SimulatedFile:
         raise OSError(errno.EBADF, "a simulated file has no descriptor")
 
     def close(self) -> None:
+        if self._fill_step_bytes and self._life == self._disk.life and not self._closed:
+            self._cut(self._end)
         self._closed = True
 
     @property
@@ -283,6 +320,10 @@ class SimulatedDisk:
             raise DiskFullError(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         if keep:
             self.capacity_bytes -= size
+
+    def give_room(self, size: int) -> None:
+        if self.capacity_bytes is not None:
+            self.capacity_bytes += size
 
     # -- Storage -------------------------------------------------------------------------------
 

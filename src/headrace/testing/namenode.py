@@ -48,6 +48,8 @@ SUPERUSER = "hdfs"
 _SYNCS_MAX = 10_000
 _GIB = 1024**3
 BLOCK_SIZE = 1024 * 1024
+_FILLS_BYTES = (512, 8192, 1024 * 1024)
+"""Zeros ahead of the edit log: used up within an edit or two, in a while, never."""
 
 
 class SimulatedNameNode:
@@ -70,6 +72,7 @@ class SimulatedNameNode:
         self.damaged: list[str] = []
         """Checkpoints that a start found damaged."""
         self.call_id = 0
+        self.fill_ahead_bytes = Random(seed).choice(_FILLS_BYTES)
         self.nodes = [
             SimulatedDatanode(self, index, f"/rack{index % racks}") for index in range(datanodes)
         ]
@@ -81,7 +84,13 @@ class SimulatedNameNode:
         """Start, or start again from what the disk holds."""
         self.disk.make_directory("name")
         self.disk.sync_directory("/")
-        log = open_log(self.disk, "name", self.clock, FileBudget(self.disk))
+        log = open_log(
+            self.disk,
+            "name",
+            self.clock,
+            FileBudget(self.disk),
+            fill_ahead_bytes=self.fill_ahead_bytes,
+        )
 
         def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
             check_gap(log, ns)

@@ -36,6 +36,8 @@ CONFIGS = {
     "dense": LogConfig(segment_bytes=3000, index_interval_bytes=0),
     "retains": LogConfig(segment_bytes=2500, retention_bytes=8000),
     "truncates": LogConfig(segment_bytes=1500, index_interval_bytes=200),
+    "filled ahead": LogConfig(segment_bytes=1500, index_interval_bytes=100, fill_ahead_bytes=700),
+    "filled ahead, truncates": LogConfig(segment_bytes=6000, fill_ahead_bytes=9000),
     "append time": LogConfig(segment_bytes=1500, index_interval_bytes=200, log_append_time=True),
 }
 
@@ -44,7 +46,7 @@ CONFIGS = {
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_many_lives(world: Callable[..., Any], kind: str, seed: int) -> None:
     w = world(seed, CONFIGS[kind])
-    many_lives(w, retains=kind == "retains", truncates=kind == "truncates")
+    many_lives(w, retains=kind == "retains", truncates="truncates" in kind)
 
 
 @pytest.mark.long
@@ -53,7 +55,7 @@ def test_many_lives(world: Callable[..., Any], kind: str, seed: int) -> None:
 def test_very_many_lives(world: Callable[..., Any], kind: str, first: int) -> None:
     for seed in range(first + 10_000, first + 10_100):
         w = world(seed, CONFIGS[kind])
-        many_lives(w, retains=kind == "retains", truncates=kind == "truncates")
+        many_lives(w, retains=kind == "retains", truncates="truncates" in kind)
 
 
 @pytest.mark.parametrize("seed", range(20))

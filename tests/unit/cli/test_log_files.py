@@ -162,6 +162,20 @@ def test_cluster_metadata_is_decoded(tmp_path: Path) -> None:
     assert second["records"][0]["value"]["leader_id"] == 3
 
 
+def test_zeros_ahead_of_the_end_are_damage_in_all_logs_but_the_edits(
+    segment: Path, tmp_path: Path
+) -> None:
+    content = batch(100, [b"edit"])
+    edits = tmp_path / "__namespace-0" / segment.name
+    edits.parent.mkdir()
+    for path in (segment, edits):
+        path.write_bytes(content + bytes(700))
+    assert rows(edits)[1:] == [{"position": len(content), "unused_bytes": 700}]
+    assert "damage" in rows(segment)[1]
+    edits.write_bytes(content + bytes(700) + b"\x01")
+    assert "damage" in rows(edits)[1]
+
+
 def test_committed_offsets_are_decoded(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-7"
     folder.mkdir()

@@ -140,22 +140,27 @@ def test_a_log_that_lost_its_end_is_refused() -> None:
     cluster = full_of_everything()
     cluster.checkpoint()
     path = "name/__namespace-0/00000000000000000000.log"
-    content = cluster.disk.read_file(path)
+    content = cluster.disk.read_file(path)[: cluster.namenode.journal.log.size_bytes]
     cluster.disk.kill()
     cluster.disk.overwrite(path, content[: len(content) // 2])
     with pytest.raises(CorruptionError, match="before the checkpoint"):
         cluster.open()
 
 
+@pytest.mark.parametrize("zeros", [b"", b"\x00" * 5000], ids=["", "zeros"])
 @pytest.mark.parametrize("tail", [b"\x00" * 700, b"\xff" * 700, b"garbage" * 99])
-def test_a_bad_tail_of_the_log_is_cut(tail: bytes) -> None:
+def test_a_bad_tail_of_the_log_is_cut(tail: bytes, zeros: bytes) -> None:
+    """With or without the zeros that are written ahead of the end."""
     cluster = SimulatedNameNode(disk=SimulatedDisk())
     cluster.ask(Mkdirs("/a", 0o755))
     expected = durable_state(cluster.ns)
     path = "name/__namespace-0/00000000000000000000.log"
-    cluster.disk.overwrite(path, cluster.disk.read_file(path) + tail)
+    edits = cluster.disk.read_file(path)[: cluster.namenode.journal.log.size_bytes]
+    cluster.disk.overwrite(path, edits + tail + zeros)
     cluster.restart()
     assert durable_state(cluster.ns) == expected
+    recovered = cluster.namenode.journal.log.recovered
+    assert (recovered.cut_bytes > 0) == any(tail), "zeros alone are no loss"
     assert cluster.ask(Mkdirs("/b", 0o755)) is True
 
 

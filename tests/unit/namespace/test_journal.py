@@ -1,22 +1,27 @@
 """The journal's group commit: who shares a sync, and who waits for it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from headrace.base.errors import StorageError
+from headrace.base.limits import MIB
 from headrace.base.storage import File
 from headrace.log.file_budget import FileBudget
+from headrace.log.partition_log import PartitionLog
 from headrace.namespace.caller import Caller
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.journal import Journal, open_log
 from headrace.namespace.ops import format_namespace, mkdirs
 from headrace.namespace.requests import Mkdirs
 from headrace.namespace.settings import NamespaceSettings
+from headrace.runtime.disk import DiskStorage
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
+from headrace.wire.kafka.plain_batches import encode_plain_batch
 
 CALLER = Caller("hdfs", (), b"c" * 16, 1, "10.0.0.1")
 
@@ -145,3 +150,33 @@ def test_a_refusing_disk_is_the_end_and_nothing_is_answered() -> None:
     assert world.committed == committed
     with pytest.raises(StorageError):
         world.make("/b")
+
+
+def test_the_log_on_a_real_disk_has_zeros_ahead_of_its_end(tmp_path: Path) -> None:
+    """While it is written and after a kill; not when it is opened, and not after a clean stop."""
+    disk, clock = DiskStorage(), SimulatedClock()
+    path = tmp_path / "__namespace-0" / f"{0:020d}.log"
+
+    def append(log: PartitionLog) -> None:
+        log.append(encode_plain_batch([(None, b"edit")], 5), 1, 5)
+        log.flush_now()
+
+    killed = open_log(disk, str(tmp_path), clock, FileBudget(disk, 1))
+    append(killed)
+    size = path.stat().st_size
+    assert size == killed.size_bytes + MIB
+    append(killed)
+    assert path.stat().st_size == size
+    log = open_log(disk, str(tmp_path), clock, FileBudget(disk, 1))
+    assert (log.log_end_offset, log.recovered.cut_bytes) == (2, 0)
+    assert path.stat().st_size == log.size_bytes == killed.size_bytes
+    append(log)
+    log.roll()  # with room for one open file
+    append(log)
+    assert path.stat().st_size == log.segments[0].size
+    assert [log.read(offset, 1, 4).first_batch_offset for offset in range(4)] == [0, 1, 2, 3]
+    append(log)
+    log.close()
+    assert sum(each.stat().st_size for each in path.parent.glob("*.log")) == log.size_bytes
+    again = open_log(disk, str(tmp_path), clock, FileBudget(disk, 1))
+    assert (again.log_end_offset, again.recovered.cut_bytes) == (5, 0)

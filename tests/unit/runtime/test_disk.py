@@ -2,7 +2,10 @@ import asyncio
 import gc
 import os
 import resource
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,23 +61,28 @@ def test_a_short_write_is_completed(
     assert file.read(0, 99) == b"0123456789abcd"
 
 
-def test_a_refused_write_leaves_the_file_as_it_was(disk: DiskStorage, tmp_path: Path) -> None:
-    """A real limit of the system: the part that fitted is cut off again."""
-    import signal
-
-    file = disk.open(f"{tmp_path}/f", create=True)
-    file.write([b"kept"])
+@contextmanager
+def limited_to(size: int) -> Iterator[None]:
+    """A real limit of the system: no file grows beyond `size` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_refused_write_leaves_the_file_as_it_was(disk: DiskStorage, tmp_path: Path) -> None:
+    """The part that fitted is cut off again."""
+    file = disk.open(f"{tmp_path}/f", create=True)
+    file.write([b"kept"])
+    with limited_to(100):
         with pytest.raises(StorageError, match="/f"):
             file.write([bytes(60), bytes(60)])
         with pytest.raises(StorageError, match="/f"):
             file.write([bytes(200)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
     assert file.size() == 4
     assert os.path.getsize(f"{tmp_path}/f") == 4
     file.write([b" on"])
@@ -85,6 +93,82 @@ def test_preallocation_keeps_the_size(disk: DiskStorage, tmp_path: Path) -> None
     file = disk.open(f"{tmp_path}/f", create=True)
     file.preallocate(1 << 20)
     assert os.path.getsize(f"{tmp_path}/f") == file.size() == 0
+
+
+def test_zeros_ahead_of_the_end_are_not_of_the_file(disk: DiskStorage, tmp_path: Path) -> None:
+    path = f"{tmp_path}/f"
+    file = disk.open(path, create=True)
+    file.write([b"old"])
+    file.fill_ahead(4096, 3)
+    assert os.path.getsize(path) == 3, "none before they are needed"
+    file.write([b" and", b" new"])
+    assert Path(path).read_bytes() == b"old and new" + bytes(4096)
+    assert (file.size(), file.read(0, 99), file.read(11, 9)) == (11, b"old and new", b"")
+    file.write([b"x" * 4096])
+    assert os.path.getsize(path) == 11 + 4096, "as many fit"
+    file.write([b"y"])
+    assert file.size() == 4108
+    assert os.path.getsize(path) == 4108 + 4096
+    file.truncate(5)
+    assert (os.path.getsize(path), file.size()) == (5, 5)
+    file.write([b"!"])
+    assert Path(path).read_bytes() == b"old a!" + bytes(4096)
+    file.fill_ahead(0, 6)
+    assert Path(path).read_bytes() == b"old a!"
+    file.write([b"?"])
+    file.close()
+    assert Path(path).read_bytes() == b"old a!?"
+
+
+def test_a_close_takes_the_zeros_away_and_a_lost_reference_does_not(
+    disk: DiskStorage, tmp_path: Path
+) -> None:
+    path = f"{tmp_path}/f"
+    old = disk.open(path, create=True)
+    old.fill_ahead(4096, 0)
+    old.write([b"one"])
+    new = disk.open(path)
+    assert new.size() == 4099
+    new.fill_ahead(4096, 3)
+    new.write([b"two"])
+    assert os.path.getsize(path) == 4099
+    del old
+    gc.collect()
+    assert Path(path).read_bytes() == b"onetwo" + bytes(4093)
+    new.close()
+    assert Path(path).read_bytes() == b"onetwo"
+    assert new.closed
+
+
+def test_without_room_for_zeros_a_write_is_whole(disk: DiskStorage, tmp_path: Path) -> None:
+    path = f"{tmp_path}/f"
+    file = disk.open(path, create=True)
+    file.fill_ahead(4096, 0)
+    with limited_to(100):
+        file.write([b"a" * 100])
+        assert os.path.getsize(path) == file.size() == 100
+        with pytest.raises(StorageError):
+            file.write([b"b"])
+        assert os.path.getsize(path) == file.size() == 100
+    file.write([b"c" * 4096])
+    assert file.size() == 4196
+    assert os.path.getsize(path) == 4196 + 4096
+
+
+def test_a_refused_write_into_zeros_leaves_the_file_as_it_was(
+    disk: DiskStorage, tmp_path: Path
+) -> None:
+    path = f"{tmp_path}/f"
+    file = disk.open(path, create=True)
+    file.fill_ahead(100, 0)
+    file.write([b"kept"])
+    assert os.path.getsize(path) == 104
+    with limited_to(120), pytest.raises(StorageError):
+        file.write([b"n" * 60, b"o" * 61])
+    assert Path(path).read_bytes() == b"kept"
+    assert file.size() == 4
+    file.write([b" on"])
+    assert Path(path).read_bytes() == b"kept on" + bytes(100)
 
 
 def test_a_file_closes_with_its_last_reference(disk: DiskStorage, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 import random
+from pathlib import Path
 
 import pytest
 
 from headrace.base.errors import StorageError
+from headrace.runtime.disk import DiskStorage
 from headrace.testing.disk import Fault, SimulatedDisk
 
 
@@ -111,3 +113,57 @@ def test_deferred_syncs_cover_what_was_written_before_they_were_asked_for(
     assert done == [None]
     disk.crash(random.Random(2), tear=False)
     assert disk.read_file("/d/f") in (b"a", b"ab")
+
+
+def test_zeros_ahead_of_the_end_are_those_of_the_real_disk(
+    disk: SimulatedDisk, tmp_path: Path
+) -> None:
+    for seed in range(30):
+        rng = random.Random(seed)
+        path = str(tmp_path / str(seed))
+        files = [DiskStorage().open(path, create=True), disk.open("/d/f", create=True)]
+        files[1].truncate(0)
+        for _ in range(30):
+            action, size = rng.randrange(6), rng.randint(0, files[0].size())
+            step_bytes, content = rng.choice((0, 50, 200)), rng.randbytes(rng.randint(1, 90))
+            for file in files:
+                if action == 0:
+                    file.truncate(size)
+                elif action == 1:
+                    file.fill_ahead(step_bytes, file.size())
+                else:
+                    file.write([content])
+            assert files[0].size() == files[1].size()
+            assert files[0].read(0, 9999) == files[1].read(0, 9999)
+            assert Path(path).read_bytes() == disk.read_file("/d/f")
+        for file in files:
+            file.close()
+        assert Path(path).read_bytes() == disk.read_file("/d/f")
+
+
+def test_a_crash_leaves_all_zeros_some_or_none(disk: SimulatedDisk) -> None:
+    left = set()
+    for seed in range(60):
+        file = disk.open(f"/d/{seed}", create=True)
+        disk.sync_directory("/d")
+        file.fill_ahead(3, 0)
+        file.write([b"edit"])
+        disk.crash(random.Random(seed))
+        left.add(disk.read_file(f"/d/{seed}"))
+    assert {b"edit" + bytes(count) for count in range(4)} < left
+
+
+def test_no_room_for_zeros_is_no_refusal(disk: SimulatedDisk) -> None:
+    disk.capacity_bytes = 10
+    file = disk.open("/d/f", create=True)
+    file.fill_ahead(4, 0)
+    file.write([b"abcd"])
+    assert disk.capacity_bytes == 2
+    file.write([b"efgh"])
+    assert disk.capacity_bytes == 2, "the zeros' room is theirs"
+    file.write([b"i"])
+    assert (file.size(), disk.capacity_bytes) == (9, 1)
+    file.write([b"j"])
+    assert disk.read_file("/d/f") == b"abcdefghij"
+    with pytest.raises(StorageError, match="No space"):
+        file.write([b"k"])
