@@ -180,7 +180,8 @@ class SoleHost(Generic[S]):
             self._sync_group()
         return promise
 
-    def _encode(self, records: Sequence[Any]) -> bytearray:
+    def _encode(self, records: Sequence[Any]) -> Any:
+        """What `_append` takes."""
         now_ms = self._clock.now_ms()
         encode = self._codec.encode
         batch = build_batch([(None, encode(record), (), now_ms) for record in records])
@@ -190,7 +191,7 @@ class SoleHost(Generic[S]):
             )
         return batch
 
-    def _append(self, records: Sequence[Any], batch: bytearray) -> bool:
+    def _append(self, records: Sequence[Any], batch: Any) -> bool:
         try:
             staged = self.log.stage(
                 memoryview(batch), read_header(batch), self.leader_epoch, self._clock.now_ms()
