@@ -44,11 +44,11 @@ def plan(
 
     `parent_mode` None: they have the mode of the directory above them.
     """
-    _check_limits(ns, resolved)
-    require_parent_write(ns, resolved, caller)
     existing = resolved.chain[-1]
-    assert isinstance(existing, DirectoryInode), "a path goes on below directories only"
     missing = resolved.names[len(resolved.chain) - 1 :]
+    _check_limits(ns, resolved, missing)
+    require_parent_write(ns, resolved, caller)
+    assert isinstance(existing, DirectoryInode), "a path goes on below directories only"
     if len(missing) > 1 and not create_parent:
         parent = "/" + "/".join(resolved.names[:-1])
         raise refusals.file_not_found(f"Parent directory doesn't exist: {parent}")
@@ -86,20 +86,16 @@ def parent_acl_and_group(resolved: Resolved) -> tuple[tuple[AclEntry, ...], str]
     return existing.acl, existing.access.group
 
 
-def _check_limits(ns: "Namespace", resolved: Resolved) -> None:
+def _check_limits(ns: "Namespace", resolved: Resolved, missing: list[str]) -> None:
     settings = ns.settings
-    if len(resolved.path) > settings.max_path_chars:
+    path, names = resolved.path, resolved.names
+    if len(path) > settings.max_path_chars or len(names) > settings.max_path_depth:
         raise refusals.io(
             f"create: Pathname too long.  Limit {settings.max_path_chars} characters, "
             f"{settings.max_path_depth} levels."
         )
-    if len(resolved.names) > settings.max_path_depth:
-        raise refusals.io(
-            f"create: Pathname too long.  Limit {settings.max_path_chars} characters, "
-            f"{settings.max_path_depth} levels."
-        )
-    for name in resolved.names[len(resolved.chain) - 1 :]:
-        check_name(ns, name, resolved.path)
+    for name in missing:
+        check_name(ns, name, path)
 
 
 def check_name(ns: "Namespace", name: str, path: str) -> None:

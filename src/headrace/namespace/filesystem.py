@@ -91,6 +91,8 @@ class Namespace:
         self.quota_count = 0
         self.caching = CacheTable()
         self.retry_cache: OrderedDict[tuple[bytes, int], RetryEntry] = OrderedDict()
+        self._retries_whole_ms = -1
+        """Until then the oldest entry of the cache is not expired."""
         self.freed: list[Freed] = []
         """Blocks whose replicas may go once the record is durable; drained by the block side."""
         self.completed: list[Completed] = []
@@ -113,19 +115,29 @@ class Namespace:
         assert name is not None, "a record without a change"
         self.sequence += 1
         REPLAYS[name](self, getattr(record, name))
-        if record.client_id:
-            self._remember(record)
+        client_id = record.client_id
+        if client_id:
+            self._remember(client_id, record)
 
-    def _remember(self, record: Edit) -> None:
-        key = (record.client_id, record.call_id)
+    def _remember(self, client_id: bytes, record: Edit) -> None:
+        key = (client_id, record.call_id)
+        time_ms = record.time_ms
         cache = self.retry_cache
-        cache[key] = RetryEntry(record.request, record.time_ms, record.result)
-        cache.move_to_end(key)
-        expired_ms = record.time_ms - self.settings.retry_cache_expiry_ms
-        while cache:
+        if key in cache:
+            del cache[key]
+            self._retries_whole_ms = -1
+        cache[key] = RetryEntry(record.request, time_ms, record.result)
+        if time_ms > self._retries_whole_ms or len(cache) > self.settings.retry_cache_entries_max:
+            self._forget_retries(time_ms)
+
+    def _forget_retries(self, now_ms: int) -> None:
+        """Those too old or too many, the oldest first; the one of now stays."""
+        cache, settings = self.retry_cache, self.settings
+        while True:
             oldest = next(iter(cache))
-            is_expired = cache[oldest].time_ms < expired_ms
-            if not is_expired and len(cache) <= self.settings.retry_cache_entries_max:
+            self._retries_whole_ms = cache[oldest].time_ms + settings.retry_cache_expiry_ms
+            is_expired = now_ms > self._retries_whole_ms
+            if not is_expired and len(cache) <= settings.retry_cache_entries_max:
                 return
             del cache[oldest]
 
@@ -169,7 +181,10 @@ class Namespace:
         held_by = self._snapshots_over(inode) if self.snapshots else ()
         parent.remove(inode)
         parent.modification_time_ms = time_ms
-        self._drop_tree(inode, held_by)
+        if self.snapshots or isinstance(inode, DirectoryInode):
+            self._drop_tree(inode, held_by)
+        else:
+            self._drop_inode(inode, ())
 
     def _drop_tree(self, top: Inode, held_by: tuple[Snapshot, ...]) -> None:
         stack: list[tuple[Inode, tuple[Snapshot, ...]]] = [(top, held_by)]

@@ -148,8 +148,8 @@ class _NamespaceHost(SoleHost[Namespace]):
         return True
 
     @property
-    def is_full(self) -> bool:
-        return len(self._waiting) >= METADATA_WAITING_MAX
+    def is_closed(self) -> bool:
+        return self.failure is not None or len(self._waiting) >= METADATA_WAITING_MAX
 
     def _encode(self, records: Sequence[Edit]) -> list[KeyValue]:
         values: list[KeyValue] = []
@@ -306,7 +306,7 @@ class Journal:
     @property
     def is_closed(self) -> bool:
         """It failed, or more wait for it than it keeps."""
-        return self._host.failure is not None or self._host.is_full
+        return self._host.is_closed
 
     def submit(
         self, decide: Callable[[Namespace], tuple[Sequence[Edit], T]], *, hold: bool = False
@@ -324,9 +324,9 @@ class Journal:
         An at-most-once request is remembered with its result.
         """
         host = self._host
-        if host.failure is not None:
-            raise host.failure
-        if host.is_full:
+        if host.is_closed:
+            if host.failure is not None:
+                raise host.failure
             raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
         records, response = decide(host.state, request, caller, now_ms)
         if records:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import CURRENT, DirectoryInode, Inode, SymlinkInode
-from headrace.namespace.permissions import is_superuser, may
+from headrace.namespace.permissions import is_unchecked, may
 from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def find(ns: "Namespace", path: str, caller: Caller) -> Inode | Literal[False] |
     """
     if path[:1] != "/" or path[-1] == "/" or not _is_plain(path):
         return None
-    unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
+    unchecked = is_unchecked(ns, caller)
     inode: Inode = ns.root
     for name in path[1:].split("/"):
         if type(inode) is not DirectoryInode:
@@ -115,7 +115,7 @@ def resolve(
     directory: Inode = ns.root
     inode: Inode | None = directory
     chain: list[Inode] = [directory]
-    unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
+    unchecked = is_unchecked(ns, caller)
     for index, name in enumerate(names):
         if type(directory) is not DirectoryInode:
             raise _not_a_directory(directory, names, index)
@@ -153,7 +153,7 @@ def _resolve_snapshot(
     snapshot = root.snapshots.get(names[index + 1])
     if snapshot is None:
         return Resolved(path, names, chain, None, CURRENT)
-    unchecked = not ns.settings.permissions_enabled or is_superuser(ns, caller)
+    unchecked = is_unchecked(ns, caller)
     inode: Inode = root.at(snapshot.snapshot_id)
     chain = [*chain[:-1], inode]
     for position in range(index + 2, len(names)):

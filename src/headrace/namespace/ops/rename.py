@@ -11,6 +11,7 @@ from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SymlinkI
 from headrace.namespace.ops.delete import refuse_with_snapshots
 from headrace.namespace.paths import Resolved, resolve
 from headrace.namespace.permissions import (
+    is_unchecked,
     require_parent_write,
     require_sticky,
 )
@@ -91,6 +92,8 @@ def _replace_refusal(request: Rename2, inode: Inode, replaced: Inode) -> RemoteE
 
 
 def _check_permission(ns: "Namespace", source: Resolved, target: Resolved, caller: Caller) -> None:
+    if is_unchecked(ns, caller):
+        return
     require_parent_write(ns, source, caller)
     if source.inode is not None and source.inode.parent is not None:
         require_sticky(ns, source.inode.parent, source.inode, caller, source.path)
@@ -100,7 +103,7 @@ def _check_permission(ns: "Namespace", source: Resolved, target: Resolved, calle
 
 
 def _is_below(target: Resolved, inode: Inode) -> bool:
-    return any(node is inode for node in target.chain)
+    return inode in target.chain
 
 
 def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) -> Edit:
@@ -108,13 +111,15 @@ def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) ->
     assert inode is not None
     assert parent is not None
     creating.check_name(ns, target.name, target.path)
-    refuse_with_snapshots(ns, inode)
     replaced = target.inode
-    if replaced is not None:
-        refuse_with_snapshots(ns, replaced)
-    elif parent is not inode.parent:
-        creating.check_room(ns, parent)
-    _check_quota(ns, inode, parent, replaced)
+    if ns.snapshottable:
+        refuse_with_snapshots(ns, inode)
+        if replaced is not None:
+            refuse_with_snapshots(ns, replaced)
+    if parent is not inode.parent:
+        if replaced is None:
+            creating.check_room(ns, parent)
+        _check_quota(ns, inode, parent, replaced)
     edit = Edit()
     record = edit.rename
     record.inode_id = inode.inode_id
@@ -129,7 +134,7 @@ def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) ->
 def _check_quota(
     ns: "Namespace", inode: Inode, parent: DirectoryInode, replaced: Inode | None
 ) -> None:
-    if not ns.quota_count or parent is inode.parent:
+    if not ns.quota_count:
         return
     names, space = _usage(inode)
     if replaced is not None:
@@ -163,10 +168,11 @@ def replay(ns: "Namespace", record: edits_pb2.Rename) -> None:
         names, space = _usage(inode)
         ns.charge(source, -names, -space)
         ns.charge(target, names, space)
-    ns.before_change(source)
-    ns.before_change(target)
-    ns.before_change(inode)
-    ns.capture_moved(inode)
+    if ns.snapshots:
+        ns.before_change(source)
+        ns.before_change(target)
+        ns.before_change(inode)
+        ns.capture_moved(inode)
     source.remove(inode)
     inode.name = record.name
     target.add(inode)

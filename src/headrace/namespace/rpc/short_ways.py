@@ -62,18 +62,20 @@ def one_string(body: bytes) -> str | None:
 
 
 def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
-    decide_now = namenode.decide_now
+    decide_now, decide_plainly = namenode.decide_now, namenode.decide_plainly
 
     def caller_of(session: RpcSession, call_id: int) -> Caller:
         user = session.user
         return Caller(user, groups(user), session.client_id, call_id, session.host)
 
-    def change(translation: Translation, decide: Decide[Any]) -> ShortWrite:
+    def change(
+        translation: Translation, decide: Decide[Any], execute: Any = decide_plainly
+    ) -> ShortWrite:
         request_of: Callable[[Any], Any] = translation.request
         response_of: Callable[[Any], Any] = translation.response
 
         def answer(message: Any, session: RpcSession, call_id: int) -> bytes:
-            result = decide_now(decide, request_of(message), caller_of(session, call_id))
+            result = execute(decide, request_of(message), caller_of(session, call_id))
             body: bytes = response_of(result)
             return body
 
@@ -84,12 +86,12 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
     def complete_file(message: Any, session: RpcSession, call_id: int) -> bytes | Later:
         request = complete_request(message)
         caller = caller_of(session, call_id)
-        if decide_now(complete.decide, request, caller):
+        if decide_plainly(complete.decide, request, caller):
             return encoded_bool(True)
         return Later(namenode.completing(request, caller), encoded_bool)
 
     return {
-        "create": change(FILES["create"], create.decide),
+        "create": change(FILES["create"], create.decide, decide_now),
         "complete": complete_file,
         "mkdirs": change(TREE["mkdirs"], mkdirs.decide),
         "rename": change(TREE["rename"], rename.decide),

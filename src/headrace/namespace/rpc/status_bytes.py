@@ -10,7 +10,7 @@ not know: methods, callers.
 
 from functools import lru_cache
 
-from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
+from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.status import effective_policy
 from headrace.namespace.values import FILE, FileStatus
 from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
@@ -28,10 +28,10 @@ _number = lru_cache(maxsize=4096)(varint)
 
 
 @lru_cache(maxsize=4096)
-def _access(access: Access) -> bytes:
+def _access(owner_name: str, group_name: str, mode: int) -> bytes:
     """Fields 4 to 6. Names that are no UTF-8 raise, as a message does."""
-    owner, group = access.owner.encode(), access.group.encode()
-    permission = b"\x08%b" % varint(access.mode)
+    owner, group = owner_name.encode(), group_name.encode()
+    permission = b"\x08%b" % varint(mode)
     return b"\x22%c%b\x2a%b%b\x32%b%b" % (
         len(permission),
         permission,
@@ -49,7 +49,7 @@ def inode_status(inode: Inode) -> bytes | None:
     if type(inode) is FileInode:
         return _FILE % (
             _number(inode.length if inode.blocks else 0),
-            _access(inode.access),
+            _access(*inode.access),
             _number(inode.modification_time_ms),
             _number(inode.access_time_ms),
             _number(inode.replication),
@@ -65,7 +65,7 @@ def inode_status(inode: Inode) -> bytes | None:
             if features.snapshots is not None:
                 flags |= _SNAPSHOT_ENABLED
         return _DIRECTORY % (
-            _access(inode.access),
+            _access(*inode.access),
             _number(inode.modification_time_ms),
             varint(inode.inode_id),
             varint(len(inode.children)),
@@ -84,7 +84,7 @@ def new_file_status(status: FileStatus) -> bytes:
     """What `create` answers: the status of a file that has nothing yet."""
     return _FILE % (
         b"\x00",
-        _access(Access(status.owner, status.group, status.mode)),
+        _access(status.owner, status.group, status.mode),
         _number(status.modification_time_ms),
         _number(status.access_time_ms),
         _number(status.replication),
