@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 _IMPLICIT_UWX = 0o300
 
 
-class NewNames:
-    """Ids and records for the missing directories on a path, and the place of its last name."""
-
-    __slots__ = ("inode_id", "parent_id", "records")
-
-    def __init__(self, inode_id: int, parent_id: int, records: list[Edit]) -> None:
-        self.inode_id = inode_id
-        """For what is to be made at the end of the path."""
-        self.parent_id = parent_id
-        self.records = records
+NewNames = tuple[int, int, list[Edit]]
+"""Ids for what is to be made at the end of a path and of its parent, and the records of the
+directories that are missing on the way."""
 
 
 def plan(
@@ -53,11 +46,12 @@ def plan(
         parent = "/" + "/".join(resolved.names[:-1])
         raise refusals.file_not_found(f"Parent directory doesn't exist: {parent}")
     check_room(ns, existing)
-    quotas.verify(ns, existing, len(missing), space)
+    if ns.quota_count:
+        quotas.verify(ns, existing, len(missing), space)
     records: list[Edit] = []
     inode_id, parent_id = ns.last_inode_id + 1, existing.inode_id
     if len(missing) == 1:
-        return NewNames(inode_id, parent_id, records)
+        return inode_id, parent_id, records
     group = existing.access.group
     base = existing.access.mode if parent_mode is None else parent_mode
     above_acl = existing.acl
@@ -77,7 +71,7 @@ def plan(
         records.append(Edit(mkdir=record))
         above_acl = acl
         inode_id, parent_id = inode_id + 1, inode_id
-    return NewNames(inode_id, parent_id, records)
+    return inode_id, parent_id, records
 
 
 def parent_acl_and_group(resolved: Resolved) -> tuple[tuple[AclEntry, ...], str]:

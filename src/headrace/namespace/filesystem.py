@@ -69,7 +69,7 @@ class Namespace:
         self.cluster_id = ""
         self.pool_id = ""
         self.c_time_ms = 0
-        self._accesses: dict[Access, Access] = {}
+        self._accesses: dict[tuple[str, str, int], Access] = {}
         self._block_sizes: dict[int, int] = {}
         superuser = self.settings.superuser
         self.root = DirectoryInode(
@@ -133,19 +133,23 @@ class Namespace:
     def _forget_retries(self, now_ms: int) -> None:
         """Those too old or too many, the oldest first; the one of now stays."""
         cache, settings = self.retry_cache, self.settings
+        while len(cache) > settings.retry_cache_entries_max:
+            cache.popitem(last=False)
         while True:
-            oldest = next(iter(cache))
-            self._retries_whole_ms = cache[oldest].time_ms + settings.retry_cache_expiry_ms
-            is_expired = now_ms > self._retries_whole_ms
-            if not is_expired and len(cache) <= settings.retry_cache_entries_max:
+            oldest = next(iter(cache.values()))
+            self._retries_whole_ms = oldest.time_ms + settings.retry_cache_expiry_ms
+            if now_ms <= self._retries_whole_ms:
                 return
-            del cache[oldest]
+            cache.popitem(last=False)
 
     # -- values shared by many inodes --------------------------------------------------------
 
     def access(self, owner: str, group: str, mode: int) -> Access:
-        access = Access(owner, group, mode)
-        return self._accesses.setdefault(access, access)
+        access = self._accesses.get((owner, group, mode))
+        if access is None:
+            access = Access(owner, group, mode)
+            self._accesses[access] = access
+        return access
 
     def block_size(self, size: int) -> int:
         return self._block_sizes.setdefault(size, size)
@@ -163,12 +167,16 @@ class Namespace:
         return inode
 
     def add_inode(self, parent: DirectoryInode, inode: Inode, time_ms: int) -> None:
-        self.before_change(parent)
-        self.inodes[inode.inode_id] = inode
-        self.last_inode_id = max(self.last_inode_id, inode.inode_id)
+        if self.snapshots:
+            self.before_change(parent)
+        inode_id = inode.inode_id
+        self.inodes[inode_id] = inode
+        if inode_id > self.last_inode_id:
+            self.last_inode_id = inode_id
         parent.add(inode)
         parent.modification_time_ms = time_ms
-        self.charge(parent, 1, 0)
+        if self.quota_count:
+            self.charge(parent, 1, 0)
 
     def detach(self, inode: Inode, time_ms: int) -> None:
         """Take an inode and all below it out of the tree."""

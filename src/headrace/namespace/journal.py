@@ -5,7 +5,7 @@ checkpoint, then the edits behind it. This is the only file that knows what the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -23,7 +23,7 @@ from headrace.namespace.caller import Caller
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
-from headrace.quorum.sole_host import SoleHost, Waiting
+from headrace.quorum.sole_host import Receiver, SoleHost
 from headrace.quorum.state_machine import HostOverloaded, RecordCodec
 from headrace.wire.kafka.plain_batches import KeyValue, encode_plain_batch
 from headrace.wire.kafka.record_batch import MAGIC, BatchHeader
@@ -91,14 +91,6 @@ def open_log(storage: Storage, directory: str, clock: Clock, files: FileBudget) 
     return log
 
 
-class Receiver(Protocol):
-    """Who waits for an answer: a promise has this shape."""
-
-    def resolve(self, value: Any) -> None: ...
-
-    def reject(self, error: BaseException) -> None: ...
-
-
 class _NamespaceHost(SoleHost[Namespace]):
     """Replays from where the state already is, and keeps no history: there may be millions.
 
@@ -131,24 +123,40 @@ class _NamespaceHost(SoleHost[Namespace]):
             pass
         return []
 
-    def commit_later(self, records: Sequence[Edit]) -> None:
-        """Replay a decision that was just made; it is staged and synced with its turn."""
-        if not self._append(records, self._encode(records)):
-            assert self.failure is not None
-            raise self.failure
-        if not self._is_syncing:
-            self._sync_group()
+    def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
+        """Decide one request; its answer may leave when `hold` says so.
+
+        An at-most-once request is remembered with its result.
+        """
+        if self.is_closed():
+            if self.failure is not None:
+                raise self.failure
+            raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
+        records, response = decide(self.state, request, caller, now_ms)
+        if records:
+            if caller.client_id and type(request) in AT_MOST_ONCE:
+                retries.stamp(records[0], caller, request, response, now_ms)
+            try:
+                batch = self._encode(records)
+            except HostOverloaded as error:
+                raise refusals.retriable(str(error)) from error
+            if not self._append(records, batch):
+                assert self.failure is not None
+                raise self.failure
+            if not self._is_syncing:
+                self._sync_group()
+        return response
 
     def hold(self, receiver: Receiver, answer: Any) -> bool:
         """Hand over `answer` once all that the state shows now is durable; False: it is."""
         offset = self.state.last_offset
         if offset < self.high_watermark:
             return False
-        self._waiting.append(Waiting(offset, receiver, answer))  # type: ignore[arg-type]
+        self._waiting.append((offset, receiver, answer))
         return True
 
-    @property
     def is_closed(self) -> bool:
+        """It failed, or more wait for it than it keeps."""
         return self.failure is not None or len(self._waiting) >= METADATA_WAITING_MAX
 
     def _encode(self, records: Sequence[Edit]) -> list[KeyValue]:
@@ -281,6 +289,8 @@ class Journal:
             log, state, EDIT_CODEC, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
         self._host.at_turn_end = at_turn_end
+        self.is_closed = self._host.is_closed
+        self.decide_now = self._host.decide_now
         self.hold = self._host.hold
         """Have a receiver told an answer once all that was decided is durable; False: it is."""
 
@@ -303,11 +313,6 @@ class Journal:
     def failure(self) -> BaseException | None:
         return self._host.failure
 
-    @property
-    def is_closed(self) -> bool:
-        """It failed, or more wait for it than it keeps."""
-        return self._host.is_closed
-
     def submit(
         self, decide: Callable[[Namespace], tuple[Sequence[Edit], T]], *, hold: bool = False
     ) -> Promise[T]:
@@ -317,26 +322,6 @@ class Journal:
             busy.reject(refusals.retriable(str(promise.error)))
             return busy
         return promise
-
-    def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
-        """Decide one request; its answer may leave when `hold` or `durable` says so.
-
-        An at-most-once request is remembered with its result.
-        """
-        host = self._host
-        if host.is_closed:
-            if host.failure is not None:
-                raise host.failure
-            raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
-        records, response = decide(host.state, request, caller, now_ms)
-        if records:
-            if caller.client_id and type(request) in AT_MOST_ONCE:
-                retries.stamp(records[0], caller, request, response, now_ms)
-            try:
-                host.commit_later(records)
-            except HostOverloaded as error:
-                raise refusals.retriable(str(error)) from error
-        return response
 
     def durable(self, response: T) -> Promise[T]:
         """A promise of `response`, kept once all that was decided is durable."""

@@ -81,11 +81,12 @@ def find(ns: "Namespace", path: str, caller: Caller) -> Inode | Literal[False] |
     Plain: no name begins with a dot (`.`, `..`, `.snapshot` and `.reserved` are not looked for
     here), none is empty, all are directories that may be searched, and there is no symlink.
     """
-    if path[:1] != "/" or path[-1] == "/" or not _is_plain(path):
+    names = path.split("/")
+    if names[0] or not names[-1] or not _is_plain(path):
         return None
     unchecked = is_unchecked(ns, caller)
     inode: Inode = ns.root
-    for name in path[1:].split("/"):
+    for name in names[1:]:
         if type(inode) is not DirectoryInode:
             return None
         if not unchecked and not may(ns, inode, caller, _EXECUTE):

@@ -108,7 +108,9 @@ class NamespaceService:
                 answer: R = retries.answer_again(self.ns, request, entry.result)
                 return answer
         response = self.journal.decide_now(decide, request, caller, self.clock.now_ms())
-        self.drain()
+        ns = self.ns
+        if ns.reopened or ns.completed or ns.to_review:
+            self.drain()
         return response
 
     def read(self, read: Read[R], request: Any, caller: Caller) -> Promise[R]:

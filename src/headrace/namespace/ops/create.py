@@ -31,7 +31,7 @@ def decide(
         raise refusals.file_not_found(
             f"Can't overwrite non-existent {request.src} for client {caller.address}"
         )
-    new = creating.plan(
+    inode_id, parent_id, parents = creating.plan(
         ns, resolved, caller, now_ms, create_parent=request.create_parent, parent_mode=None
     )
     acl, group = creating.parent_acl_and_group(resolved)
@@ -40,8 +40,8 @@ def decide(
     # Set one by one: half of what arguments cost.
     edit = Edit()
     record = edit.add_file
-    record.inode_id = new.inode_id
-    record.parent_id = new.parent_id
+    record.inode_id = inode_id
+    record.parent_id = parent_id
     record.name = resolved.name
     record.owner = caller.user
     record.group = group
@@ -65,13 +65,13 @@ def decide(
         "",
         request.replication,
         request.block_size,
-        new.inode_id,
+        inode_id,
         0,
         0,
         bool(inherited),
         False,
     )
-    return [*records, *new.records, edit], status
+    return [*records, *parents, edit], status
 
 
 def _replace(

@@ -41,7 +41,7 @@ def decide(
         return [], False
     if _is_below(target, source.inode):
         return [], False
-    return [_record(ns, source, target, now_ms)], True
+    return [_record(ns, source, target, target.parent, now_ms)], True
 
 
 def decide2(
@@ -50,14 +50,19 @@ def decide2(
     source = resolve(ns, request.src, caller, follow=False, write=True)
     target = resolve(ns, request.dst, caller, follow=False, write=True)
     _check_permission(ns, source, target, caller)
-    refusal = _refusal(ns, request, source, target)
+    parent = target.parent
+    refusal = _refusal(ns, request, source, target, parent)
     if refusal is not None:
         raise refusal
-    return [_record(ns, source, target, now_ms)], None
+    return [_record(ns, source, target, parent, now_ms)], None
 
 
 def _refusal(
-    ns: "Namespace", request: Rename2, source: Resolved, target: Resolved
+    ns: "Namespace",
+    request: Rename2,
+    source: Resolved,
+    target: Resolved,
+    parent: DirectoryInode | None,
 ) -> RemoteError | None:
     src, dst = request.src, request.dst
     inode = source.inode
@@ -75,7 +80,7 @@ def _refusal(
         return refusals.io(f"Rename destination {dst} is a directory or file under source {src}")
     if target.inode is not None:
         return _replace_refusal(request, inode, target.inode)
-    if target.parent is None:
+    if parent is None:
         return refusals.file_not_found(f"rename destination parent {dst} not found.")
     return None
 
@@ -106,11 +111,17 @@ def _is_below(target: Resolved, inode: Inode) -> bool:
     return inode in target.chain
 
 
-def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) -> Edit:
-    inode, parent = source.inode, target.parent
+def _record(
+    ns: "Namespace",
+    source: Resolved,
+    target: Resolved,
+    parent: DirectoryInode | None,
+    now_ms: int,
+) -> Edit:
+    inode, name = source.inode, target.name
     assert inode is not None
     assert parent is not None
-    creating.check_name(ns, target.name, target.path)
+    creating.check_name(ns, name, target.path)
     replaced = target.inode
     if ns.snapshottable:
         refuse_with_snapshots(ns, inode)
@@ -124,7 +135,7 @@ def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) ->
     record = edit.rename
     record.inode_id = inode.inode_id
     record.parent_id = parent.inode_id
-    record.name = target.name
+    record.name = name
     record.time_ms = now_ms
     if replaced is not None:
         record.replaced_id = replaced.inode_id

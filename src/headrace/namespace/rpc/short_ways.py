@@ -18,14 +18,14 @@ from headrace.namespace.rpc.client_tree import TREE, encoded_bool
 from headrace.namespace.rpc.status_bytes import inode_status
 from headrace.namespace.rpc.translation import Groups, Translation
 from headrace.namespace.service import Decide
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.rpc_frames import wrapped_bytes
 from headrace.wire.hadoop.rpc_session import Later, RpcSession, ShortRead, ShortWrite
 
 _SRC = 0x0A
 
 
 def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
-    ns, journal = namenode.ns, namenode.journal
+    ns, is_closed = namenode.ns, namenode.journal.is_closed
 
     def caller_of(session: RpcSession) -> Caller:
         """Reads do not ask which call it is: one value serves all of a connection's."""
@@ -37,7 +37,7 @@ def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
 
     def get_file_info(body: bytes, session: RpcSession) -> bytes | None:
         path = one_string(body)
-        if path is None or journal.is_closed:
+        if path is None or is_closed():
             return None
         inode = find(ns, path, caller_of(session))
         if not inode:
@@ -45,7 +45,7 @@ def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
         status = inode_status(inode)
         if status is None:
             return None
-        return b"\x0a%b%b" % (varint(len(status)), status)
+        return wrapped_bytes(status)
 
     return {"getFileInfo": get_file_info}
 

@@ -137,7 +137,13 @@ def take_message(message_class: type[M], view: memoryview, position: int) -> tup
 
 def wrapped(message: Message) -> bytes:
     """A message that has this one as its field 1 and nothing else, encoded without a copy."""
-    data = message.SerializeToString()
+    return wrapped_bytes(message.SerializeToString())
+
+
+def wrapped_bytes(data: bytes) -> bytes:
+    """The same of a message that is encoded already."""
+    if len(data) < 0x80:
+        return b"\x0a%c%b" % (len(data), data)
     return b"\x0a%b%b" % (varint(len(data)), data)
 
 

@@ -117,8 +117,9 @@ class RpcSession(RpcOpening):
             return None
         if start + size != len(frame):
             return None
-        if served.read is not None:
-            body = served.read(frame[start:], self)
+        read = served.read
+        if read is not None:
+            body = read(frame[start:], self)
             if body is not None:
                 self._endpoint.calls[served.name] += 1
                 return self._held(frames.repeated_answer(call_id, answer_tail, body))
@@ -146,7 +147,7 @@ class RpcSession(RpcOpening):
         self._endpoint.calls[served.name] += 1
         assert served.write is not None
         body = served.write(request, self, call_id)
-        if type(body) is Later:
+        if isinstance(body, Later):
             return self._later(self._call(call_id), body)
         return self._held(frames.repeated_answer(call_id, answer_tail, body))
 
