@@ -27,19 +27,16 @@ _SRC = 0x0A
 def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
     ns, is_closed = namenode.ns, namenode.journal.is_closed
 
-    def caller_of(session: RpcSession) -> Caller:
-        """Reads do not ask which call it is: one value serves all of a connection's."""
-        caller: Caller | None = session.memo
-        known = groups(session.user)
-        if caller is None or caller.groups != known:
-            caller = session.memo = Caller(session.user, known, address=session.host)
-        return caller
-
     def get_file_info(body: bytes, session: RpcSession) -> bytes | None:
         path = one_string(body)
         if path is None or is_closed():
             return None
-        inode = find(ns, path, caller_of(session))
+        # Reads do not ask which call it is: one caller serves all of a connection's.
+        caller: Caller | None = session.memo
+        known = groups(session.user)
+        if caller is None or caller.groups != known:
+            caller = session.memo = Caller(session.user, known, address=session.host)
+        inode = find(ns, path, caller)
         if not inode:
             return None if inode is None else b""
         status = inode_status(inode)
