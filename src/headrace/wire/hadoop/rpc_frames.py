@@ -43,7 +43,6 @@ CALL_ID_NONE = 0xFFFFFFFF
 CLIENT_ID_BYTES = 16
 
 _SIZE = struct.Struct(">i")
-_SIZE_PACK = _SIZE.pack
 
 SUCCESS = RpcResponseHeaderProto.SUCCESS
 ERROR = RpcResponseHeaderProto.ERROR
@@ -92,7 +91,7 @@ _ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
-    if value < 0x80:
+    if 0 <= value < 0x80:
         return _ONE_BYTE[value]
     if value < 0x4000:
         return bytes((value & 0x7F | 0x80, value >> 7))
@@ -219,7 +218,7 @@ def repeated_answer(call_id: int, answer_tail: bytes, body: bytes) -> bytes:
     size = varint(len(body))
     header_bytes = 1 + len(number) + len(answer_tail)
     total = 1 + header_bytes + len(size) + len(body)
-    return b"%b%c\x08%b%b%b%b" % (_SIZE_PACK(total), header_bytes, number, answer_tail, size, body)
+    return b"%b%c\x08%b%b%b%b" % (_SIZE.pack(total), header_bytes, number, answer_tail, size, body)
 
 
 def take_call(view: memoryview) -> tuple[int, bytes, int, int] | None:
