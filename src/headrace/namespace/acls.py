@@ -165,6 +165,8 @@ def inherited(
     parent_acl: Sequence[AclEntry], mode: int, unmasked: int | None, *, is_directory: bool
 ) -> tuple[int, tuple[AclEntry, ...]]:
     """What a new inode below a directory with a default ACL gets: (mode, acl)."""
+    if not parent_acl:
+        return mode, ()
     default = [entry for entry in parent_acl if entry.scope == DEFAULT]
     if not default:
         return mode, ()

@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 _IMPLICIT_UWX = 0o300
 
 
-class NewNames:
-    """Ids and records for the missing directories on a path, and the place of its last name."""
-
-    __slots__ = ("inode_id", "parent_id", "records")
-
-    def __init__(self, inode_id: int, parent_id: int, records: list[Edit]) -> None:
-        self.inode_id = inode_id
-        """For what is to be made at the end of the path."""
-        self.parent_id = parent_id
-        self.records = records
+NewNames = tuple[int, int, list[Edit]]
+"""Ids for what is to be made at the end of a path and of its parent, and the records of the
+directories that are missing on the way."""
 
 
 def plan(
@@ -44,20 +37,21 @@ def plan(
 
     `parent_mode` None: they have the mode of the directory above them.
     """
-    _check_limits(ns, resolved)
-    require_parent_write(ns, resolved, caller)
     existing = resolved.chain[-1]
-    assert isinstance(existing, DirectoryInode), "a path goes on below directories only"
     missing = resolved.names[len(resolved.chain) - 1 :]
+    _check_limits(ns, resolved, missing)
+    require_parent_write(ns, resolved, caller)
+    assert isinstance(existing, DirectoryInode), "a path goes on below directories only"
     if len(missing) > 1 and not create_parent:
         parent = "/" + "/".join(resolved.names[:-1])
         raise refusals.file_not_found(f"Parent directory doesn't exist: {parent}")
     check_room(ns, existing)
-    quotas.verify(ns, existing, len(missing), space)
+    if ns.quota_count:
+        quotas.verify(ns, existing, len(missing), space)
     records: list[Edit] = []
     inode_id, parent_id = ns.last_inode_id + 1, existing.inode_id
     if len(missing) == 1:
-        return NewNames(inode_id, parent_id, records)
+        return inode_id, parent_id, records
     group = existing.access.group
     base = existing.access.mode if parent_mode is None else parent_mode
     above_acl = existing.acl
@@ -77,7 +71,7 @@ def plan(
         records.append(Edit(mkdir=record))
         above_acl = acl
         inode_id, parent_id = inode_id + 1, inode_id
-    return NewNames(inode_id, parent_id, records)
+    return inode_id, parent_id, records
 
 
 def parent_acl_and_group(resolved: Resolved) -> tuple[tuple[AclEntry, ...], str]:
@@ -86,20 +80,16 @@ def parent_acl_and_group(resolved: Resolved) -> tuple[tuple[AclEntry, ...], str]
     return existing.acl, existing.access.group
 
 
-def _check_limits(ns: "Namespace", resolved: Resolved) -> None:
+def _check_limits(ns: "Namespace", resolved: Resolved, missing: list[str]) -> None:
     settings = ns.settings
-    if len(resolved.path) > settings.max_path_chars:
+    path, names = resolved.path, resolved.names
+    if len(path) > settings.max_path_chars or len(names) > settings.max_path_depth:
         raise refusals.io(
             f"create: Pathname too long.  Limit {settings.max_path_chars} characters, "
             f"{settings.max_path_depth} levels."
         )
-    if len(resolved.names) > settings.max_path_depth:
-        raise refusals.io(
-            f"create: Pathname too long.  Limit {settings.max_path_chars} characters, "
-            f"{settings.max_path_depth} levels."
-        )
-    for name in resolved.names[len(resolved.chain) - 1 :]:
-        check_name(ns, name, resolved.path)
+    for name in missing:
+        check_name(ns, name, path)
 
 
 def check_name(ns: "Namespace", name: str, path: str) -> None:

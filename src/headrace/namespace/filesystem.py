@@ -69,7 +69,7 @@ class Namespace:
         self.cluster_id = ""
         self.pool_id = ""
         self.c_time_ms = 0
-        self._accesses: dict[Access, Access] = {}
+        self._accesses: dict[tuple[str, str, int], Access] = {}
         self._block_sizes: dict[int, int] = {}
         superuser = self.settings.superuser
         self.root = DirectoryInode(
@@ -91,6 +91,8 @@ class Namespace:
         self.quota_count = 0
         self.caching = CacheTable()
         self.retry_cache: OrderedDict[tuple[bytes, int], RetryEntry] = OrderedDict()
+        self._retries_whole_ms = -1
+        """Until then the oldest entry of the cache is not expired."""
         self.freed: list[Freed] = []
         """Blocks whose replicas may go once the record is durable; drained by the block side."""
         self.completed: list[Completed] = []
@@ -113,27 +115,41 @@ class Namespace:
         assert name is not None, "a record without a change"
         self.sequence += 1
         REPLAYS[name](self, getattr(record, name))
-        if record.client_id:
-            self._remember(record)
+        client_id = record.client_id
+        if client_id:
+            self._remember(client_id, record)
 
-    def _remember(self, record: Edit) -> None:
-        key = (record.client_id, record.call_id)
+    def _remember(self, client_id: bytes, record: Edit) -> None:
+        key = (client_id, record.call_id)
+        time_ms = record.time_ms
         cache = self.retry_cache
-        cache[key] = RetryEntry(record.request, record.time_ms, record.result)
-        cache.move_to_end(key)
-        expired_ms = record.time_ms - self.settings.retry_cache_expiry_ms
-        while cache:
-            oldest = next(iter(cache))
-            is_expired = cache[oldest].time_ms < expired_ms
-            if not is_expired and len(cache) <= self.settings.retry_cache_entries_max:
+        if key in cache:
+            del cache[key]
+            self._retries_whole_ms = -1
+        cache[key] = RetryEntry(record.request, time_ms, record.result)
+        if time_ms > self._retries_whole_ms or len(cache) > self.settings.retry_cache_entries_max:
+            self._forget_retries(time_ms)
+
+    def _forget_retries(self, now_ms: int) -> None:
+        """Those too old or too many, the oldest first; the one of now stays."""
+        cache, settings = self.retry_cache, self.settings
+        while len(cache) > settings.retry_cache_entries_max:
+            cache.popitem(last=False)
+        while True:
+            oldest = next(iter(cache.values()))
+            self._retries_whole_ms = oldest.time_ms + settings.retry_cache_expiry_ms
+            if now_ms <= self._retries_whole_ms:
                 return
-            del cache[oldest]
+            cache.popitem(last=False)
 
     # -- values shared by many inodes --------------------------------------------------------
 
     def access(self, owner: str, group: str, mode: int) -> Access:
-        access = Access(owner, group, mode)
-        return self._accesses.setdefault(access, access)
+        access = self._accesses.get((owner, group, mode))
+        if access is None:
+            access = Access(owner, group, mode)
+            self._accesses[access] = access
+        return access
 
     def block_size(self, size: int) -> int:
         return self._block_sizes.setdefault(size, size)
@@ -151,12 +167,16 @@ class Namespace:
         return inode
 
     def add_inode(self, parent: DirectoryInode, inode: Inode, time_ms: int) -> None:
-        self.before_change(parent)
-        self.inodes[inode.inode_id] = inode
-        self.last_inode_id = max(self.last_inode_id, inode.inode_id)
+        if self.snapshots:
+            self.before_change(parent)
+        inode_id = inode.inode_id
+        self.inodes[inode_id] = inode
+        if inode_id > self.last_inode_id:
+            self.last_inode_id = inode_id
         parent.add(inode)
         parent.modification_time_ms = time_ms
-        self.charge(parent, 1, 0)
+        if self.quota_count:
+            self.charge(parent, 1, 0)
 
     def detach(self, inode: Inode, time_ms: int) -> None:
         """Take an inode and all below it out of the tree."""
@@ -169,7 +189,10 @@ class Namespace:
         held_by = self._snapshots_over(inode) if self.snapshots else ()
         parent.remove(inode)
         parent.modification_time_ms = time_ms
-        self._drop_tree(inode, held_by)
+        if self.snapshots or isinstance(inode, DirectoryInode):
+            self._drop_tree(inode, held_by)
+        else:
+            self._drop_inode(inode, ())
 
     def _drop_tree(self, top: Inode, held_by: tuple[Snapshot, ...]) -> None:
         stack: list[tuple[Inode, tuple[Snapshot, ...]]] = [(top, held_by)]

@@ -70,34 +70,22 @@ class Snapshot(NamedTuple):
 
 
 class Features:
-    """What few inodes have."""
+    """What few inodes have. Defaults are the class's: every file that is made has this for a while,
+    and sets one of them."""
 
-    __slots__ = (
-        "acl",
-        "captured_by",
-        "frozen_length",
-        "quota",
-        "saved",
-        "snapshots",
-        "storage_policy",
-        "writer",
-        "xattrs",
-    )
-
-    def __init__(self) -> None:
-        self.acl: tuple[AclEntry, ...] = ()
-        self.xattrs: tuple[XAttr, ...] = ()
-        self.writer: Writer | None = None
-        self.quota: Quota | None = None
-        self.storage_policy = 0
-        self.snapshots: dict[str, Snapshot] | None = None
-        """By name, oldest first; None: not snapshottable."""
-        self.captured_by: tuple[Snapshot, ...] = ()
-        """Snapshots of where this subtree was before it was moved or deleted."""
-        self.saved: tuple[SavedState, ...] = ()
-        """Ascending by snapshot id."""
-        self.frozen_length = -1
-        """In a saved state of a file: its length then."""
+    acl: tuple[AclEntry, ...] = ()
+    xattrs: tuple[XAttr, ...] = ()
+    writer: Writer | None = None
+    quota: Quota | None = None
+    storage_policy = 0
+    snapshots: dict[str, Snapshot] | None = None
+    """By name, oldest first; None: not snapshottable."""
+    captured_by: tuple[Snapshot, ...] = ()
+    """Snapshots of where this subtree was before it was moved or deleted."""
+    saved: tuple[SavedState, ...] = ()
+    """Ascending by snapshot id."""
+    frozen_length = -1
+    """In a saved state of a file: its length then."""
 
     @property
     def is_plain(self) -> bool:
@@ -268,7 +256,13 @@ class FileInode(Inode):
         replication: int,
         block_size: int,
     ) -> None:
-        super().__init__(inode_id, name, access, modification_time_ms)
+        # As `Inode` does, without the price of `super()`: this is made for every new file.
+        self.inode_id = inode_id
+        self.name = name
+        self.parent = None
+        self.access = access
+        self.modification_time_ms = modification_time_ms
+        self.features = None
         self.access_time_ms = access_time_ms
         self.replication = replication
         self.block_size = block_size

@@ -5,7 +5,7 @@ checkpoint, then the edits behind it. This is the only file that knows what the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -23,9 +23,9 @@ from headrace.namespace.caller import Caller
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
-from headrace.quorum.sole_host import SoleHost, Waiting
+from headrace.quorum.sole_host import Receiver, SoleHost
 from headrace.quorum.state_machine import HostOverloaded, RecordCodec
-from headrace.wire.kafka.plain_batches import encode_plain_batch
+from headrace.wire.kafka.plain_batches import KeyValue, encode_plain_batch
 from headrace.wire.kafka.record_batch import MAGIC, BatchHeader
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
@@ -58,6 +58,10 @@ _SLOW_SHARED_SYNC_MS = 2
 """The same where several wait: what comes next is decided meanwhile."""
 _SYNCS_WEIGHED = 8
 _LOAD_BYTES = MIB
+_GATHERED_BYTES_MAX = MIB
+"""From here on what was gathered is staged, though the turn goes on."""
+_RECORD_OVERHEAD_BYTES = 16
+"""Of an edit in its batch, at most: lengths and zeros."""
 _SEGMENT_BYTES = 64 * MIB
 """Small enough that a checkpoint lets old edits go."""
 _FILL_AHEAD_BYTES = MIB
@@ -102,20 +106,15 @@ def open_log(
     return log
 
 
-class Receiver(Protocol):
-    """Who waits for an answer: a promise has this shape."""
-
-    def resolve(self, value: Any) -> None: ...
-
-    def reject(self, error: BaseException) -> None: ...
-
-
 class _NamespaceHost(SoleHost[Namespace]):
     """Replays from where the state already is, and keeps no history: there may be millions.
 
     With `at_turn_end` the decisions of one turn of the loop share a sync that the loop itself
     waits for: a hop to another thread and back costs more than a good disk. A disk that is slow is
     left to the thread.
+
+    Edits are gathered and staged as one batch with their group: most of what a batch costs, here
+    and in the log, is the same for one edit and for twenty.
     """
 
     at_turn_end: Callable[[Callable[[], None]], None] | None = None
@@ -126,6 +125,9 @@ class _NamespaceHost(SoleHost[Namespace]):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._gathered: list[KeyValue] = []
+        """Edits that are replayed but not staged."""
+        self._gathered_bytes = 0
         self._header = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, -1, -1, -1, 1)
         """Of the batch that is being staged; the log does not keep it."""
 
@@ -136,66 +138,107 @@ class _NamespaceHost(SoleHost[Namespace]):
             pass
         return []
 
-    def commit_later(self, records: Sequence[Edit]) -> None:
-        """Stage and replay a decision that was just made; it is synced with its turn."""
-        if not self._append(records, self._encode(records)):
-            assert self.failure is not None
-            raise self.failure
-        if not self._is_syncing:
-            self._sync_group()
+    def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
+        """Decide one request; its answer may leave when `hold` says so.
+
+        An at-most-once request is remembered with its result.
+        """
+        if self.is_closed():
+            if self.failure is not None:
+                raise self.failure
+            raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
+        records, response = decide(self.state, request, caller, now_ms)
+        if records:
+            if caller.client_id and type(request) in AT_MOST_ONCE:
+                retries.stamp(records[0], caller, request, response, now_ms)
+            try:
+                batch = self._encode(records)
+            except HostOverloaded as error:
+                raise refusals.retriable(str(error)) from error
+            if not self._append(records, batch):
+                assert self.failure is not None
+                raise self.failure
+            if not self._is_syncing:
+                self._sync_group()
+        return response
 
     def hold(self, receiver: Receiver, answer: Any) -> bool:
         """Hand over `answer` once all that the state shows now is durable; False: it is."""
         offset = self.state.last_offset
         if offset < self.high_watermark:
             return False
-        self._waiting.append(Waiting(offset, receiver, answer))  # type: ignore[arg-type]
+        self._waiting.append((offset, receiver, answer))
         return True
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._waiting) >= METADATA_WAITING_MAX
+    def is_closed(self) -> bool:
+        """It failed, or more wait for it than it keeps."""
+        return self.failure is not None or len(self._waiting) >= METADATA_WAITING_MAX
 
-    def _encode(self, records: Sequence[Edit]) -> bytearray:
-        now_ms = self._clock.now_ms()
-        batch = encode_plain_batch(
-            [(None, record.SerializeToString()) for record in records], now_ms
-        )
-        self._header.last_offset_delta = len(records) - 1
-        self._header.max_timestamp = now_ms
-        if len(batch) > METADATA_BATCH_BYTES_MAX:
+    def _encode(self, records: Sequence[Edit]) -> list[KeyValue]:
+        values: list[KeyValue] = []
+        size = 0
+        for record in records:
+            value = record.SerializeToString()
+            size += len(value) + _RECORD_OVERHEAD_BYTES
+            values.append((None, value))
+        if size > METADATA_BATCH_BYTES_MAX:
             raise HostOverloaded(
-                f"one decision of {len(batch)} bytes; {METADATA_BATCH_BYTES_MAX} are allowed"
+                f"one decision of {size} bytes; {METADATA_BATCH_BYTES_MAX} are allowed"
             )
-        return batch
+        self._gathered_bytes += size
+        return values
 
-    def _append(self, records: Sequence[Edit], batch: bytearray) -> bool:
-        header = self._header
+    def _append(self, records: Sequence[Edit], batch: list[KeyValue]) -> bool:
         state = self.state
         try:
-            staged = self.log.stage(
-                memoryview(batch), header, self.leader_epoch, header.max_timestamp
-            )
             for record in records:
                 state.replay(record)
         except Exception as error:
-            # A staged batch or a half replayed decision can't be taken back.
+            # A half replayed decision can't be taken back.
             self._fail(error)
             return False
-        state.last_offset = staged.last_offset
+        state.last_offset += len(records)
         self._staged += records
-        return True
+        self._gathered += batch
+        if self._gathered_bytes >= _GATHERED_BYTES_MAX:
+            self._stage_gathered()
+        return self.failure is None
+
+    def _stage_gathered(self) -> None:
+        """What was gathered becomes one batch: a torn tail takes all of it or nothing."""
+        gathered, self._gathered = self._gathered, []
+        self._gathered_bytes = 0
+        if not gathered:
+            return
+        now_ms = self._clock.now_ms()
+        header = self._header
+        header.last_offset_delta = len(gathered) - 1
+        header.max_timestamp = now_ms
+        try:
+            batch = memoryview(encode_plain_batch(gathered, now_ms))
+            staged = self.log.stage(batch, header, self.leader_epoch, now_ms)
+            assert staged.last_offset == self.state.last_offset, "the log is this host's alone"
+        except Exception as error:
+            self._fail(error)
 
     def _sync_group(self) -> None:
         if self.at_turn_end is None:
-            super()._sync_group()
+            self._sync_gathered()
         else:
             self._is_syncing = True
             self.at_turn_end(self._sync_turn)
 
+    def _sync_gathered(self) -> None:
+        self._stage_gathered()
+        if self.failure is None:
+            super()._sync_group()
+
     def _sync_turn(self) -> None:
         log = self.log
         self._began_ms = self._clock.monotonic_ms()
+        self._stage_gathered()
+        if self.failure is not None:
+            return
         limit_ms = _SLOW_SYNC_MS if len(self._waiting) <= 1 else _SLOW_SHARED_SYNC_MS
         # A new segment has new names, whose sync may take long.
         if self._sync_ms > limit_ms or len(log.segments) != self._segment_count:
@@ -261,6 +304,8 @@ class Journal:
             log, state, EDIT_CODEC, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
         self._host.at_turn_end = at_turn_end
+        self.is_closed = self._host.is_closed
+        self.decide_now = self._host.decide_now
         self.hold = self._host.hold
         """Have a receiver told an answer once all that was decided is durable; False: it is."""
 
@@ -283,11 +328,6 @@ class Journal:
     def failure(self) -> BaseException | None:
         return self._host.failure
 
-    @property
-    def is_closed(self) -> bool:
-        """It failed, or more wait for it than it keeps."""
-        return self._host.failure is not None or self._host.is_full
-
     def submit(
         self, decide: Callable[[Namespace], tuple[Sequence[Edit], T]], *, hold: bool = False
     ) -> Promise[T]:
@@ -297,26 +337,6 @@ class Journal:
             busy.reject(refusals.retriable(str(promise.error)))
             return busy
         return promise
-
-    def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
-        """Decide one request; its answer may leave when `hold` or `durable` says so.
-
-        An at-most-once request is remembered with its result.
-        """
-        host = self._host
-        if host.failure is not None:
-            raise host.failure
-        if host.is_full:
-            raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
-        records, response = decide(host.state, request, caller, now_ms)
-        if records:
-            if caller.client_id and type(request) in AT_MOST_ONCE:
-                retries.stamp(records[0], caller, request, response, now_ms)
-            try:
-                host.commit_later(records)
-            except HostOverloaded as error:
-                raise refusals.retriable(str(error)) from error
-        return response
 
     def durable(self, response: T) -> Promise[T]:
         """A promise of `response`, kept once all that was decided is durable."""

@@ -39,6 +39,8 @@ def stamp(record: Edit, caller: Caller, request: Any, result: Any, now_ms: int) 
 
 
 def _encode(result: Any) -> bytes:
+    if result is None:
+        return b""
     if isinstance(result, FileStatus):
         return b"%d" % result.inode_id
     if isinstance(result, LastBlockWithStatus):

@@ -96,6 +96,10 @@ class NamespaceService:
 
     def decide_now(self, decide: Decide[R], request: Any, caller: Caller) -> R:
         """The same for who keeps the answer back himself, until it is durable. Refusals raise."""
+        return self.decide_plainly(decide, request, caller)
+
+    def decide_plainly(self, decide: Decide[R], request: Any, caller: Caller) -> R:
+        """The same for what does not open a file."""
         if self.safe_mode.is_on:
             raise self._safe_mode_refusal(request)
         if caller.client_id and type(request) in AT_MOST_ONCE:
@@ -104,7 +108,9 @@ class NamespaceService:
                 answer: R = retries.answer_again(self.ns, request, entry.result)
                 return answer
         response = self.journal.decide_now(decide, request, caller, self.clock.now_ms())
-        self.drain()
+        ns = self.ns
+        if ns.reopened or ns.completed or ns.to_review:
+            self.drain()
         return response
 
     def read(self, read: Read[R], request: Any, caller: Caller) -> Promise[R]:

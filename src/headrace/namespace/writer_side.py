@@ -55,14 +55,14 @@ class WriterSide(DatanodeSide):
     def decide_now(self, decide: Decide[R], request: Any, caller: Caller) -> R:
         """As everywhere; but a file whose writer has gone silent is recovered."""
         if type(request) not in _OPENING:
-            return super().decide_now(decide, request, caller)
+            return self.decide_plainly(decide, request, caller)
         try:
-            response = super().decide_now(decide, request, caller)
+            response = self.decide_plainly(decide, request, caller)
         except RemoteError as error:
             if error.class_name != exceptions.ALREADY_BEING_CREATED:
                 raise
             self._recover_if_silent(request.src, request.client_name, caller)
-            response = super().decide_now(decide, request, caller)
+            response = self.decide_plainly(decide, request, caller)
         finally:
             self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
         if type(request) is requests.Truncate:

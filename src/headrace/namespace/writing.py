@@ -13,6 +13,7 @@ from headrace.namespace.inodes import FileInode
 from headrace.namespace.paths import resolve
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.values import ExtendedBlock
+from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -35,20 +36,25 @@ def open_file(
 def check_lease(
     ns: "Namespace", inode: object, src: str, file_id: int, client_name: str
 ) -> FileInode:
-    where = f"{src} (inode {file_id})"
+    if isinstance(inode, FileInode):
+        writer = inode.writer
+        if writer is not None and (not client_name or writer.client_name == client_name):
+            return inode
+    raise _lease_refusal(ns, inode, f"{src} (inode {file_id})", client_name)
+
+
+def _lease_refusal(ns: "Namespace", inode: object, where: str, client_name: str) -> RemoteError:
     if inode is None:
-        raise refusals.file_not_found(f"File does not exist: {where} {_holder(ns, client_name)}")
+        return refusals.file_not_found(f"File does not exist: {where} {_holder(ns, client_name)}")
     if not isinstance(inode, FileInode):
-        raise refusals.lease_expired(f"INode is not a regular file: {where}")
+        return refusals.lease_expired(f"INode is not a regular file: {where}")
     if inode.writer is None:
-        raise refusals.lease_expired(
+        return refusals.lease_expired(
             f"File is not open for writing: {where} {_holder(ns, client_name)}"
         )
-    if client_name and inode.writer.client_name != client_name:
-        raise refusals.lease_expired(
-            f"Client (={client_name}) is not the lease owner (={inode.writer.client_name}: {where}"
-        )
-    return inode
+    return refusals.lease_expired(
+        f"Client (={client_name}) is not the lease owner (={inode.writer.client_name}: {where}"
+    )
 
 
 def _holder(ns: "Namespace", client_name: str) -> str:

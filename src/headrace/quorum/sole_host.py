@@ -24,7 +24,7 @@ tells of a record that could be lost.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError
@@ -59,12 +59,16 @@ Decide = Callable[[S], tuple[Sequence[Any], T]]
 OnCommitted = Callable[[Sequence[Any], int], None]
 
 
-class Waiting(NamedTuple):
-    """An answer that may leave once the high watermark is past `offset`."""
+class Receiver(Protocol):
+    """Who waits for an answer: a promise has this shape."""
 
-    offset: int
-    promise: Promise[Any]
-    response: Any
+    def resolve(self, value: Any) -> None: ...
+
+    def reject(self, error: BaseException) -> None: ...
+
+
+Waiting = tuple[int, Receiver, Any]
+"""(offset, who waits, the answer), which may leave once the high watermark is past the offset."""
 
 
 class SoleHost(Generic[S]):
@@ -175,12 +179,13 @@ class SoleHost(Generic[S]):
         if self.state.last_offset < self.high_watermark:
             promise.resolve(response)
             return promise
-        self._waiting.append(Waiting(self.state.last_offset, promise, response))
+        self._waiting.append((self.state.last_offset, promise, response))
         if not self._is_syncing and not hold:
             self._sync_group()
         return promise
 
-    def _encode(self, records: Sequence[Any]) -> bytearray:
+    def _encode(self, records: Sequence[Any]) -> Any:
+        """What `_append` takes."""
         now_ms = self._clock.now_ms()
         encode = self._codec.encode
         batch = build_batch([(None, encode(record), (), now_ms) for record in records])
@@ -190,7 +195,7 @@ class SoleHost(Generic[S]):
             )
         return batch
 
-    def _append(self, records: Sequence[Any], batch: bytearray) -> bool:
+    def _append(self, records: Sequence[Any], batch: Any) -> bool:
         try:
             staged = self.log.stage(
                 memoryview(batch), read_header(batch), self.leader_epoch, self._clock.now_ms()
@@ -240,9 +245,9 @@ class SoleHost(Generic[S]):
 
     def _answer(self) -> None:
         waiting = self._waiting
-        while waiting and waiting[0].offset < self.high_watermark:
-            answer = waiting.popleft()
-            answer.promise.resolve(answer.response)
+        while waiting and waiting[0][0] < self.high_watermark:
+            _, receiver, response = waiting.popleft()
+            receiver.resolve(response)
 
     def _fail(self, error: BaseException) -> None:
         if self.failure is not None:
@@ -250,5 +255,5 @@ class SoleHost(Generic[S]):
         self.failure = error
         self._on_fatal(error)
         waiting, self._waiting = self._waiting, deque()
-        for answer in waiting:
-            answer.promise.reject(error)
+        for _, receiver, _ in waiting:
+            receiver.reject(error)

@@ -111,6 +111,20 @@ def test_a_batch_torn_at_any_byte_before_zeros_is_cut(bench: Any) -> None:
         assert active(bench)[1] == batches[:last]
 
 
+def test_a_batch_whose_later_bytes_came_first_is_cut(bench: Any) -> None:
+    """A disk may write the pages of one sync in any order: those in front are zeros then."""
+    batches = filled(bench)
+    last = len(batches) // 5 * 4
+    for zeros in range(1, len(batches) - last):
+        torn = bytes(zeros) + batches[last + zeros :]
+        if not torn.strip(b"\x00") or torn == batches[last:]:
+            continue
+        bench.disk.overwrite(FIRST, batches[:last] + torn + bytes(STEP_BYTES))
+        assert told_of_a_cut(bench), f"{zeros} bytes were not written"
+        assert bench.log.log_end_offset == 4
+        assert active(bench)[1] == batches[:last]
+
+
 def test_a_good_batch_behind_zeros_is_damage(bench: Any) -> None:
     batches = filled(bench)
     last = len(batches) // 5 * 4

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -22,6 +23,8 @@ from headrace.runtime.disk import DiskStorage
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
 from headrace.wire.kafka.plain_batches import encode_plain_batch
+from headrace.testing.namenode import durable_state
+from headrace.wire.kafka.records import read_batches
 
 CALLER = Caller("hdfs", (), b"c" * 16, 1, "10.0.0.1")
 
@@ -48,9 +51,23 @@ class World:
     def __init__(self) -> None:
         self.clock = SimulatedClock()
         self.disk = SlowDisk(self.clock)
+        self.disk.make_directory("name")
+        self.disk.sync_directory("/")
         self.turn: list[Callable[[], None]] = []
         self.fatal: list[BaseException] = []
         self.committed = 0
+        self.open()
+        formatted = self.journal.submit(
+            lambda ns: format_namespace.decide(ns, "c", "127.0.0.1", Random(1), 1)
+        )
+        self.end_turn()
+        self.disk.complete_syncs()
+        assert formatted.value() is True
+        self.disk.waited_count = 0
+
+    def open(self) -> None:
+        """As a process does that starts: with an empty namespace."""
+        self.turn.clear()
         log = open_log(self.disk, "name", self.clock, FileBudget(self.disk))
         self.journal = Journal(
             log,
@@ -61,13 +78,6 @@ class World:
             at_turn_end=lambda callback: self.turn.append(callback),
         )
         self.journal.load()
-        formatted = self.journal.submit(
-            lambda ns: format_namespace.decide(ns, "c", "127.0.0.1", Random(1), 1)
-        )
-        self.end_turn()
-        self.disk.complete_syncs()
-        assert formatted.value() is True
-        self.disk.waited_count = 0
 
     def _on_committed(self, count: int) -> None:
         self.committed += count
@@ -80,6 +90,14 @@ class World:
     def make(self, path: str) -> Any:
         self.journal.decide_now(mkdirs.decide, Mkdirs(path, 0o755), CALLER, 5)
         return self.journal.durable(path)
+
+    def batches(self) -> list[tuple[int, int]]:
+        """First and last offset of each batch in the log's files."""
+        log = self.journal.log
+        region = log.read(0, 2**30, log.log_end_offset).region
+        assert region is not None
+        data = region.file.read(region.position, region.length)
+        return [(header.base_offset, header.last_offset) for header, _ in read_batches(data)]
 
 
 def test_the_decisions_of_a_turn_share_a_sync_that_the_loop_waits_for() -> None:
@@ -180,3 +198,71 @@ def test_the_log_on_a_real_disk_has_zeros_ahead_of_its_end(tmp_path: Path) -> No
     assert sum(each.stat().st_size for each in path.parent.glob("*.log")) == log.size_bytes
     again = open_log(disk, str(tmp_path), clock, FileBudget(disk, 1))
     assert (again.log_end_offset, again.recovered.cut_bytes) == (5, 0)
+
+
+def test_the_edits_of_a_turn_are_one_batch_and_each_has_its_offset() -> None:
+    world = World()
+    journal, ns = world.journal, world.journal.state
+    first = ns.last_offset
+    offsets = []
+    for path in ("/a", "/b/c", "/d"):  # the second makes two directories: two edits
+        world.make(path)
+        offsets.append(ns.last_offset - first)
+        assert journal.log.log_end_offset == first + 1
+    assert offsets == [1, 3, 4]
+    world.end_turn()
+    world.make("/e")
+    world.end_turn()
+    assert world.batches()[-2:] == [(first + 1, first + 4), (first + 5, first + 5)]
+    assert journal.high_watermark == ns.last_offset + 1 == first + 6
+
+
+def test_an_opening_replays_batches_of_many_decisions() -> None:
+    world = World()
+    for turn in range(3):
+        for number in range(4):
+            world.make(f"/{turn}/{number}")
+        world.end_turn()
+    before = durable_state(world.journal.state)
+    world.disk.crash(Random(1))
+    world.open()
+    assert durable_state(world.journal.state) == before
+    assert world.journal.state.last_offset + 1 == world.journal.high_watermark
+
+
+def test_a_turn_that_a_crash_cuts_is_lost_whole() -> None:
+    world = World()
+    world.make("/kept")
+    world.end_turn()
+    before = durable_state(world.journal.state)
+    answers = [world.make("/a"), world.make("/b")]
+    world.disk.crash(Random(1))
+    world.open()
+    assert durable_state(world.journal.state) == before
+    assert not any(answer.settled for answer in answers)
+
+
+def test_a_turn_with_much_to_write_is_staged_in_pieces() -> None:
+    world = World()
+    first = world.journal.state.last_offset
+    for number in range(200):
+        world.make("".join(f"/{number}-" + "x" * 240 for _ in range(30)))
+    world.end_turn()
+    pieces = [(low, high) for low, high in world.batches() if low > first]
+    assert len(pieces) > 1
+    assert pieces[0][0] == first + 1
+    assert pieces[-1][1] == world.journal.state.last_offset
+    assert all(high + 1 == low for (_, high), (low, _) in pairwise(pieces))
+    before = durable_state(world.journal.state)
+    world.open()
+    assert durable_state(world.journal.state) == before
+
+
+def test_a_log_that_takes_nothing_more_is_the_end_of_the_whole_turn() -> None:
+    world = World()
+    answers = [world.make("/a"), world.make("/b")]
+    error = StorageError("name", OSError(5, "I/O error"))
+    world.journal.log.fail(error)
+    world.end_turn()
+    assert world.fatal == [error]
+    assert [answer.error for answer in answers] == [error, error]

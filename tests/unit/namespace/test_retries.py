@@ -1,10 +1,13 @@
 """At most once: a request that comes again has its effect once and gets its first answer."""
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from headrace.namespace import requests
+from headrace.namespace.filesystem import Namespace
+from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import (
     AddCacheDirective,
     AddCachePool,
@@ -30,6 +33,7 @@ from headrace.namespace.requests import (
     Truncate,
     UpdatePipeline,
 )
+from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.values import XAttr
 from headrace.testing.disk import SimulatedDisk
 from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
@@ -137,6 +141,28 @@ def test_entries_expire() -> None:
     cluster.ask(Delete("/b", False))
     assert len(cluster.ns.retry_cache) == 1
     assert cluster.ask(Delete("/a", False), caller) is False
+
+
+def test_the_oldest_are_forgotten_when_they_are_old_or_too_many() -> None:
+    random = Random(3)
+    settings = NamespaceSettings(retry_cache_expiry_ms=50, retry_cache_entries_max=8)
+    ns = Namespace(settings)
+    expected: list[tuple[tuple[bytes, int], int]] = []
+    seen_sizes = set()
+    now_ms = 1_000
+    for _ in range(3_000):
+        # Clocks go back, too, and ids come again.
+        now_ms += random.choice((0, 0, 1, 5, 20, 90, -30))
+        key = (random.choice((b"a" * 16, b"b" * 16)), random.randrange(20))
+        edit = Edit(client_id=key[0], call_id=key[1], request="Delete /a", time_ms=now_ms)
+        edit.set_generation_stamp.generation_stamp = 1
+        ns.replay(edit)
+        expected = [entry for entry in expected if entry[0] != key] + [(key, now_ms)]
+        while len(expected) > 8 or expected[0][1] < now_ms - 50:
+            expected.pop(0)
+        assert [(key, entry.time_ms) for key, entry in ns.retry_cache.items()] == expected
+        seen_sizes.add(len(expected))
+    assert seen_sizes == set(range(1, 9))
 
 
 def test_a_refusal_is_not_remembered() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from tests.wire.hadoop.rpc_peer import CLIENT_ID, Raw, Server, block_size_call, is_closed_call
 
+from headrace.base.errors import ProtocolError
 from headrace.client.hadoop_rpc import BlockingRpcClient
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_calls, rpc_frames
@@ -306,3 +307,32 @@ def test_any_other_header_is_left_to_the_message(values: dict[str, object]) -> N
 def test_a_negative_call_id_is_no_plain_call() -> None:
     message = header(-4, rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET)
     assert rpc_frames.take_call(memoryview(rpc_frames.frame(message) + bytes(64))[4:]) is None
+
+
+@pytest.mark.parametrize(
+    "call_id", [0, 1, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**27 - 1, 2**27, 2**31 - 1]
+)
+def test_the_header_of_a_known_client_is_read_as_that_of_any(call_id: int) -> None:
+    message = header(call_id, rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET, retryCount=0)
+    frame = rpc_frames.frame(message)[4:] + b"rest"
+    tail, _ = rpc_frames.tails(CLIENT_ID)
+    assert rpc_frames.take_repeated_call(frame, tail) == (call_id, len(frame) - 4)
+
+
+@pytest.mark.parametrize(
+    "number", [b"\x01", b"\x02\x02", b"\x82\x82", b"\x82\x02\x02", b"\x82" * 3]
+)
+def test_a_call_id_that_is_no_number_of_its_length_is_not_read(number: bytes) -> None:
+    tail, _ = rpc_frames.tails(CLIENT_ID)
+    body = b"\x08\x02\x10\x00\x18" + number + tail
+    try:
+        taken = rpc_frames.take_repeated_call(bytes((len(body),)) + body + b"rest", tail)
+    except ProtocolError:
+        taken = None
+    assert taken is None
+
+
+@pytest.mark.parametrize("value", [-1, -128, -129, -(2**40)])
+def test_no_varint_of_less_than_nothing(value: int) -> None:
+    with pytest.raises(ValueError, match="range"):
+        rpc_frames.varint(value)

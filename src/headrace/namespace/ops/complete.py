@@ -30,9 +30,9 @@ def decide(
     if _was_completed(inode, request.last):
         return [], True
     file = check_lease(ns, inode, request.src, request.file_id, request.client_name)
-    if not all(is_done(ns, block) for block in file.blocks[:-1]):
-        return [], False
     last = file.last_block
+    if last is not None and not all(is_done(ns, block) for block in file.blocks[:-1]):
+        return [], False
     if last is None or last.uc is None:
         return [_close(file, now_ms, None)], True
     if not last.uc.is_committed:
@@ -84,12 +84,14 @@ def _close(file: FileInode, now_ms: int, last: ExtendedBlock | None) -> Edit:
 
 def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
     file = ns.file(record.inode_id)
-    ns.before_change(file)
+    if ns.snapshots:
+        ns.before_change(file)
     before = file.space if file.blocks else 0
-    assert file.features is not None
-    assert file.features.writer is not None
-    ns.leases.remove(file.features.writer.client_name, file.inode_id)
-    file.features.writer = None
+    features = file.features
+    assert features is not None
+    assert features.writer is not None
+    ns.leases.remove(features.writer.client_name, file.inode_id)
+    features.writer = None
     file.drop_plain_features()
     if record.HasField("last"):
         commit(file.blocks[-1], record.last)

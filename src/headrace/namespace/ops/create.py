@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import acls, creating, refusals, writing
 from headrace.namespace.caller import Caller
-from headrace.namespace.inodes import DirectoryInode, FileInode, Writer
+from headrace.namespace.inodes import CURRENT, DirectoryInode, FileInode, Writer
 from headrace.namespace.paths import Resolved, resolve
 from headrace.namespace.permissions import WRITE, require, require_parent_write, require_sticky
 from headrace.namespace.protos import edits_pb2
@@ -19,37 +19,39 @@ if TYPE_CHECKING:
 def decide(
     ns: "Namespace", request: Create, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], FileStatus]:
-    check_block_size(ns, request.block_size)
-    check_replication(ns, request.src, request.replication, caller)
-    if not request.client_name:
+    src, asked_mode, client_name, flags, create_parent, replication, block_size, unmasked = request
+    check_block_size(ns, block_size)
+    check_replication(ns, src, replication, caller)
+    if not client_name:
         raise refusals.illegal_argument("Client name must not be empty")
-    resolved = resolve(ns, request.src, caller, write=True)
+    resolved = resolve(ns, src, caller, write=True)
     records: list[Edit] = []
     if resolved.inode is not None:
         records, resolved = _replace(ns, request, resolved, caller, now_ms)
-    elif not request.flags & CREATE:
+    elif not flags & CREATE:
         raise refusals.file_not_found(
-            f"Can't overwrite non-existent {request.src} for client {caller.address}"
+            f"Can't overwrite non-existent {src} for client {caller.address}"
         )
-    new = creating.plan(
-        ns, resolved, caller, now_ms, create_parent=request.create_parent, parent_mode=None
+    inode_id, parent_id, parents = creating.plan(
+        ns, resolved, caller, now_ms, create_parent=create_parent, parent_mode=None
     )
     acl, group = creating.parent_acl_and_group(resolved)
-    mode, inherited = acls.inherited(acl, request.mode, request.unmasked, is_directory=False)
+    mode, inherited = acls.inherited(acl, asked_mode, unmasked, is_directory=False)
     mode &= 0o1777
+    user = caller.user
     # Set one by one: half of what arguments cost.
     edit = Edit()
     record = edit.add_file
-    record.inode_id = new.inode_id
-    record.parent_id = new.parent_id
+    record.inode_id = inode_id
+    record.parent_id = parent_id
     record.name = resolved.name
-    record.owner = caller.user
+    record.owner = user
     record.group = group
     record.mode = mode
     record.time_ms = now_ms
-    record.replication = request.replication
-    record.block_size = request.block_size
-    record.client_name = request.client_name
+    record.replication = replication
+    record.block_size = block_size
+    record.client_name = client_name
     record.client_machine = caller.address
     if inherited:
         record.acl.extend(acls.to_records(inherited))
@@ -58,20 +60,20 @@ def decide(
         "",
         0,
         mode,
-        caller.user,
+        user,
         group,
         now_ms,
         now_ms,
         "",
-        request.replication,
-        request.block_size,
-        new.inode_id,
+        replication,
+        block_size,
+        inode_id,
         0,
         0,
         bool(inherited),
         False,
     )
-    return [*records, *new.records, edit], status
+    return [*records, *parents, edit], status
 
 
 def _replace(
@@ -91,7 +93,8 @@ def _replace(
     assert file.parent is not None
     require_sticky(ns, file.parent, file, caller, request.src)
     gone = Edit(delete=edits_pb2.Delete(inode_id=file.inode_id, time_ms=now_ms))
-    return [gone], resolved._replace(inode=None, chain=resolved.chain[:-1])
+    left = Resolved(resolved.path, resolved.names, resolved.chain[:-1], None, CURRENT)
+    return [gone], left
 
 
 def check_block_size(ns: "Namespace", block_size: int) -> None:

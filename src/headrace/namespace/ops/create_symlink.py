@@ -29,7 +29,7 @@ def decide(
             f"failed to create link {request.link} either because the filename is invalid or "
             "the file exists"
         )
-    new = creating.plan(
+    inode_id, parent_id, parents = creating.plan(
         ns,
         resolved,
         caller,
@@ -39,8 +39,8 @@ def decide(
     )
     _, group = creating.parent_acl_and_group(resolved)
     record = edits_pb2.AddSymlink(
-        inode_id=new.inode_id,
-        parent_id=new.parent_id,
+        inode_id=inode_id,
+        parent_id=parent_id,
         name=resolved.name,
         owner=caller.user,
         group=group,
@@ -48,7 +48,7 @@ def decide(
         time_ms=now_ms,
         target=request.target,
     )
-    return [*new.records, Edit(add_symlink=record)], None
+    return [*parents, Edit(add_symlink=record)], None
 
 
 def replay(ns: "Namespace", record: edits_pb2.AddSymlink) -> None:

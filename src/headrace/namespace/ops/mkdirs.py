@@ -22,7 +22,7 @@ def decide(
         if isinstance(resolved.inode, DirectoryInode):
             return [], True
         raise refusals.already_exists(f"Path is not a directory: {request.src}")
-    new = creating.plan(
+    inode_id, parent_id, parents = creating.plan(
         ns,
         resolved,
         caller,
@@ -34,8 +34,8 @@ def decide(
     mode, inherited = acls.inherited(acl, request.mode, request.unmasked, is_directory=True)
     edit = Edit()
     record = edit.mkdir
-    record.inode_id = new.inode_id
-    record.parent_id = new.parent_id
+    record.inode_id = inode_id
+    record.parent_id = parent_id
     record.name = resolved.name
     record.owner = caller.user
     record.group = group
@@ -43,7 +43,7 @@ def decide(
     record.time_ms = now_ms
     if inherited:
         record.acl.extend(acls.to_records(inherited))
-    return [*new.records, edit], True
+    return [*parents, edit], True
 
 
 def replay(ns: "Namespace", record: edits_pb2.Mkdir) -> None:

@@ -11,6 +11,7 @@ from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SymlinkI
 from headrace.namespace.ops.delete import refuse_with_snapshots
 from headrace.namespace.paths import Resolved, resolve
 from headrace.namespace.permissions import (
+    is_unchecked,
     require_parent_write,
     require_sticky,
 )
@@ -40,7 +41,7 @@ def decide(
         return [], False
     if _is_below(target, source.inode):
         return [], False
-    return [_record(ns, source, target, now_ms)], True
+    return [_record(ns, source, target, target.parent, now_ms)], True
 
 
 def decide2(
@@ -49,14 +50,19 @@ def decide2(
     source = resolve(ns, request.src, caller, follow=False, write=True)
     target = resolve(ns, request.dst, caller, follow=False, write=True)
     _check_permission(ns, source, target, caller)
-    refusal = _refusal(ns, request, source, target)
+    parent = target.parent
+    refusal = _refusal(ns, request, source, target, parent)
     if refusal is not None:
         raise refusal
-    return [_record(ns, source, target, now_ms)], None
+    return [_record(ns, source, target, parent, now_ms)], None
 
 
 def _refusal(
-    ns: "Namespace", request: Rename2, source: Resolved, target: Resolved
+    ns: "Namespace",
+    request: Rename2,
+    source: Resolved,
+    target: Resolved,
+    parent: DirectoryInode | None,
 ) -> RemoteError | None:
     src, dst = request.src, request.dst
     inode = source.inode
@@ -74,7 +80,7 @@ def _refusal(
         return refusals.io(f"Rename destination {dst} is a directory or file under source {src}")
     if target.inode is not None:
         return _replace_refusal(request, inode, target.inode)
-    if target.parent is None:
+    if parent is None:
         return refusals.file_not_found(f"rename destination parent {dst} not found.")
     return None
 
@@ -91,6 +97,8 @@ def _replace_refusal(request: Rename2, inode: Inode, replaced: Inode) -> RemoteE
 
 
 def _check_permission(ns: "Namespace", source: Resolved, target: Resolved, caller: Caller) -> None:
+    if is_unchecked(ns, caller):
+        return
     require_parent_write(ns, source, caller)
     if source.inode is not None and source.inode.parent is not None:
         require_sticky(ns, source.inode.parent, source.inode, caller, source.path)
@@ -100,26 +108,34 @@ def _check_permission(ns: "Namespace", source: Resolved, target: Resolved, calle
 
 
 def _is_below(target: Resolved, inode: Inode) -> bool:
-    return any(node is inode for node in target.chain)
+    return inode in target.chain
 
 
-def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) -> Edit:
-    inode, parent = source.inode, target.parent
+def _record(
+    ns: "Namespace",
+    source: Resolved,
+    target: Resolved,
+    parent: DirectoryInode | None,
+    now_ms: int,
+) -> Edit:
+    inode, name = source.inode, target.name
     assert inode is not None
     assert parent is not None
-    creating.check_name(ns, target.name, target.path)
-    refuse_with_snapshots(ns, inode)
+    creating.check_name(ns, name, target.path)
     replaced = target.inode
-    if replaced is not None:
-        refuse_with_snapshots(ns, replaced)
-    elif parent is not inode.parent:
-        creating.check_room(ns, parent)
-    _check_quota(ns, inode, parent, replaced)
+    if ns.snapshottable:
+        refuse_with_snapshots(ns, inode)
+        if replaced is not None:
+            refuse_with_snapshots(ns, replaced)
+    if parent is not inode.parent:
+        if replaced is None:
+            creating.check_room(ns, parent)
+        _check_quota(ns, inode, parent, replaced)
     edit = Edit()
     record = edit.rename
     record.inode_id = inode.inode_id
     record.parent_id = parent.inode_id
-    record.name = target.name
+    record.name = name
     record.time_ms = now_ms
     if replaced is not None:
         record.replaced_id = replaced.inode_id
@@ -129,7 +145,7 @@ def _record(ns: "Namespace", source: Resolved, target: Resolved, now_ms: int) ->
 def _check_quota(
     ns: "Namespace", inode: Inode, parent: DirectoryInode, replaced: Inode | None
 ) -> None:
-    if not ns.quota_count or parent is inode.parent:
+    if not ns.quota_count:
         return
     names, space = _usage(inode)
     if replaced is not None:
@@ -163,10 +179,11 @@ def replay(ns: "Namespace", record: edits_pb2.Rename) -> None:
         names, space = _usage(inode)
         ns.charge(source, -names, -space)
         ns.charge(target, names, space)
-    ns.before_change(source)
-    ns.before_change(target)
-    ns.before_change(inode)
-    ns.capture_moved(inode)
+    if ns.snapshots:
+        ns.before_change(source)
+        ns.before_change(target)
+        ns.before_change(inode)
+        ns.capture_moved(inode)
     source.remove(inode)
     inode.name = record.name
     target.add(inode)

@@ -26,7 +26,7 @@ from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos.hdfs_pb2 import LocatedBlockProto
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.rpc_frames import wrapped_bytes
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
 
 _REPLICATION_POLICY = "replication"
@@ -58,7 +58,7 @@ def _created(status: FileStatus) -> bytes:
         if is_new_file(status)
         else status_message(status).SerializeToString()
     )
-    return b"\x0a%b%b" % (varint(len(data)), data)
+    return wrapped_bytes(data)
 
 
 def _add_block(message: pb.AddBlockRequestProto) -> requests.AddBlock:

@@ -18,34 +18,31 @@ from headrace.namespace.rpc.client_tree import TREE, encoded_bool
 from headrace.namespace.rpc.status_bytes import inode_status
 from headrace.namespace.rpc.translation import Groups, Translation
 from headrace.namespace.service import Decide
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.rpc_frames import wrapped_bytes
 from headrace.wire.hadoop.rpc_session import Later, RpcSession, ShortRead, ShortWrite
 
 _SRC = 0x0A
 
 
 def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
-    ns, journal = namenode.ns, namenode.journal
+    ns, is_closed = namenode.ns, namenode.journal.is_closed
 
-    def caller_of(session: RpcSession) -> Caller:
-        """Reads do not ask which call it is: one value serves all of a connection's."""
+    def get_file_info(body: bytes, session: RpcSession) -> bytes | None:
+        path = one_string(body)
+        if path is None or is_closed():
+            return None
+        # Reads do not ask which call it is: one caller serves all of a connection's.
         caller: Caller | None = session.memo
         known = groups(session.user)
         if caller is None or caller.groups != known:
             caller = session.memo = Caller(session.user, known, address=session.host)
-        return caller
-
-    def get_file_info(body: bytes, session: RpcSession) -> bytes | None:
-        path = one_string(body)
-        if path is None or journal.is_closed:
-            return None
-        inode = find(ns, path, caller_of(session))
+        inode = find(ns, path, caller)
         if not inode:
             return None if inode is None else b""
         status = inode_status(inode)
         if status is None:
             return None
-        return b"\x0a%b%b" % (varint(len(status)), status)
+        return wrapped_bytes(status)
 
     return {"getFileInfo": get_file_info}
 
@@ -62,18 +59,20 @@ def one_string(body: bytes) -> str | None:
 
 
 def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
-    decide_now = namenode.decide_now
+    decide_now, decide_plainly = namenode.decide_now, namenode.decide_plainly
 
     def caller_of(session: RpcSession, call_id: int) -> Caller:
         user = session.user
         return Caller(user, groups(user), session.client_id, call_id, session.host)
 
-    def change(translation: Translation, decide: Decide[Any]) -> ShortWrite:
+    def change(
+        translation: Translation, decide: Decide[Any], execute: Any = decide_plainly
+    ) -> ShortWrite:
         request_of: Callable[[Any], Any] = translation.request
         response_of: Callable[[Any], Any] = translation.response
 
         def answer(message: Any, session: RpcSession, call_id: int) -> bytes:
-            result = decide_now(decide, request_of(message), caller_of(session, call_id))
+            result = execute(decide, request_of(message), caller_of(session, call_id))
             body: bytes = response_of(result)
             return body
 
@@ -84,12 +83,12 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
     def complete_file(message: Any, session: RpcSession, call_id: int) -> bytes | Later:
         request = complete_request(message)
         caller = caller_of(session, call_id)
-        if decide_now(complete.decide, request, caller):
+        if decide_plainly(complete.decide, request, caller):
             return encoded_bool(True)
         return Later(namenode.completing(request, caller), encoded_bool)
 
     return {
-        "create": change(FILES["create"], create.decide),
+        "create": change(FILES["create"], create.decide, decide_now),
         "complete": complete_file,
         "mkdirs": change(TREE["mkdirs"], mkdirs.decide),
         "rename": change(TREE["rename"], rename.decide),

@@ -10,7 +10,7 @@ not know: methods, callers.
 
 from functools import lru_cache
 
-from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
+from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.status import effective_policy
 from headrace.namespace.values import FILE, FileStatus
 from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
@@ -18,20 +18,33 @@ from headrace.wire.hadoop.rpc_frames import varint
 
 _HAS_ACL = HdfsFileStatusProto.HAS_ACL
 _SNAPSHOT_ENABLED = HdfsFileStatusProto.SNAPSHOT_ENABLED
-_FILE = b"\x08\x02\x12\x00\x18%b%b\x38%b\x40%b\x50%b\x58%b\x68%b\x70\x00\x80\x01%b\x90\x01%b"
-_DIRECTORY = (
-    b"\x08\x01\x12\x00\x18\x00%b\x38%b\x40\x00\x50\x00\x58\x00\x68%b\x70%b\x80\x01%b\x90\x01%b"
-)
+_FILE = b"\x08\x02\x12\x00\x18%b%b\x38%b\x40%b%b\x68%b\x70\x00%b"
+_DIRECTORY = b"\x08\x01\x12\x00\x18\x00%b\x38%b\x40\x00\x50\x00\x58\x00\x68%b\x70%b%b"
 
 _number = lru_cache(maxsize=4096)(varint)
 """Times, sizes and ids come again."""
 
 
 @lru_cache(maxsize=4096)
-def _access(access: Access) -> bytes:
+def _sizes(replication: int, block_size: int) -> bytes:
+    """Fields 10 and 11."""
+    return b"\x50%b\x58%b" % (varint(replication), varint(block_size))
+
+
+@lru_cache(maxsize=4096)
+def _marks(policy: int, flags: int) -> bytes:
+    """Fields 16 and 18."""
+    return b"\x80\x01%b\x90\x01%b" % (varint(policy), varint(flags))
+
+
+_NO_MARKS = _marks(0, 0)
+
+
+@lru_cache(maxsize=4096)
+def _access(owner_name: str, group_name: str, mode: int) -> bytes:
     """Fields 4 to 6. Names that are no UTF-8 raise, as a message does."""
-    owner, group = access.owner.encode(), access.group.encode()
-    permission = b"\x08%b" % varint(access.mode)
+    owner, group = owner_name.encode(), group_name.encode()
+    permission = b"\x08%b" % varint(mode)
     return b"\x22%c%b\x2a%b%b\x32%b%b" % (
         len(permission),
         permission,
@@ -45,32 +58,31 @@ def _access(access: Access) -> bytes:
 def inode_status(inode: Inode) -> bytes | None:
     """The status of the asked path itself; None for what is left to the message."""
     features = inode.features
-    flags = _HAS_ACL if features is not None and features.acl else 0
+    marks = _NO_MARKS
     if type(inode) is FileInode:
+        if features is not None:
+            marks = _marks(effective_policy(inode), _HAS_ACL if features.acl else 0)
         return _FILE % (
-            _number(inode.length if inode.blocks else 0),
-            _access(inode.access),
+            _number(inode.length) if inode.blocks else b"\x00",
+            _access(*inode.access),
             _number(inode.modification_time_ms),
             _number(inode.access_time_ms),
-            _number(inode.replication),
-            _number(inode.block_size),
+            _sizes(inode.replication, inode.block_size),
             varint(inode.inode_id),
-            _number(0 if features is None else effective_policy(inode)),
-            _number(flags),
+            marks,
         )
     if type(inode) is DirectoryInode:
-        policy = 0
         if features is not None:
-            policy = features.storage_policy
+            flags = _HAS_ACL if features.acl else 0
             if features.snapshots is not None:
                 flags |= _SNAPSHOT_ENABLED
+            marks = _marks(features.storage_policy, flags)
         return _DIRECTORY % (
-            _access(inode.access),
+            _access(*inode.access),
             _number(inode.modification_time_ms),
             varint(inode.inode_id),
             varint(len(inode.children)),
-            _number(policy),
-            _number(flags),
+            marks,
         )
     return None
 
@@ -84,12 +96,10 @@ def new_file_status(status: FileStatus) -> bytes:
     """What `create` answers: the status of a file that has nothing yet."""
     return _FILE % (
         b"\x00",
-        _access(Access(status.owner, status.group, status.mode)),
+        _access(status.owner, status.group, status.mode),
         _number(status.modification_time_ms),
         _number(status.access_time_ms),
-        _number(status.replication),
-        _number(status.block_size),
+        _sizes(status.replication, status.block_size),
         varint(status.inode_id),
-        _number(status.storage_policy),
-        b"\x01" if status.has_acl else b"\x00",
+        _marks(status.storage_policy, _HAS_ACL if status.has_acl else 0),
     )

@@ -87,9 +87,12 @@ def read_varint64(data: bytes, position: int) -> tuple[int, int]:
             raise ProtocolError("a number of more than ten bytes")
 
 
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
+
+
 def varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
     if value < 0x4000:
         return bytes((value & 0x7F | 0x80, value >> 7))
     if value < 0x200000:
@@ -133,7 +136,13 @@ def take_message(message_class: type[M], view: memoryview, position: int) -> tup
 
 def wrapped(message: Message) -> bytes:
     """A message that has this one as its field 1 and nothing else, encoded without a copy."""
-    data = message.SerializeToString()
+    return wrapped_bytes(message.SerializeToString())
+
+
+def wrapped_bytes(data: bytes) -> bytes:
+    """The same of a message that is encoded already."""
+    if len(data) < 0x80:
+        return b"\x0a%c%b" % (len(data), data)
     return b"\x0a%b%b" % (varint(len(data)), data)
 
 
@@ -191,11 +200,11 @@ def take_repeated_call(frame: bytes, tail: bytes) -> tuple[int, int] | None:
     if frame[start:end] != tail or frame[1:6] != _CALL_START:
         return None
     zigzag = frame[6]
-    if start == 8:
-        behind = frame[7]
-        if zigzag < 0x80 or behind >= 0x80:
-            return None
-        zigzag = zigzag & 0x7F | behind << 7
+    # Two and three bytes are the ids of all but the first calls, up to the millionth.
+    if start == 8 and zigzag >= 0x80 and frame[7] < 0x80:
+        zigzag = zigzag & 0x7F | frame[7] << 7
+    elif start == 9 and zigzag >= 0x80 and frame[7] >= 0x80 and frame[8] < 0x80:
+        zigzag = zigzag & 0x7F | (frame[7] & 0x7F) << 7 | frame[8] << 14
     elif zigzag >= 0x80 or start != 7:
         zigzag, behind = read_varint(frame, 6)
         if behind != start:
@@ -208,14 +217,8 @@ def repeated_answer(call_id: int, answer_tail: bytes, body: bytes) -> bytes:
     number = varint(call_id)
     size = varint(len(body))
     header_bytes = 1 + len(number) + len(answer_tail)
-    return b"%b%c\x08%b%b%b%b" % (
-        _SIZE.pack(1 + header_bytes + len(size) + len(body)),
-        header_bytes,
-        number,
-        answer_tail,
-        size,
-        body,
-    )
+    total = 1 + header_bytes + len(size) + len(body)
+    return b"%b%c\x08%b%b%b%b" % (_SIZE.pack(total), header_bytes, number, answer_tail, size, body)
 
 
 def take_call(view: memoryview) -> tuple[int, bytes, int, int] | None:

@@ -52,28 +52,12 @@ _DETAILS = {
 }
 
 
-class _Owed:
-    """Who gets the answers that are held."""
-
-    __slots__ = ("_session",)
-
-    def __init__(self, session: "RpcSession") -> None:
-        self._session = session
-
-    def resolve(self, value: bytes) -> None:
-        self._session.on_held(value, None)
-
-    def reject(self, error: BaseException) -> None:
-        self._session.on_held(None, error)
-
-
 class RpcSession(RpcOpening):
     __slots__ = (
         "_closed",
         "_endpoint",
         "_in_flight",
         "_in_read",
-        "_owed",
         "_tails",
         "_was_full",
         "client_id",
@@ -85,7 +69,6 @@ class RpcSession(RpcOpening):
         self._endpoint = endpoint
         self._tails = (b"", b"")
         """Of the headers of the client that called last, and of their answers."""
-        self._owed = _Owed(self)
         self.client_id = b""
         """Of the client that called last."""
         self.memo: Any = None
@@ -134,13 +117,18 @@ class RpcSession(RpcOpening):
             return None
         if start + size != len(frame):
             return None
-        if served.read is not None:
-            body = served.read(frame[start:], self)
+        read = served.read
+        if read is not None:
+            body = read(frame[start:], self)
             if body is not None:
                 self._endpoint.calls[served.name] += 1
                 return self._held(frames.repeated_answer(call_id, answer_tail, body))
-        request = _parsed(served.request_class, frame[start:])
-        if request is None:
+        request = served.request_class()
+        try:
+            request.ParseFromString(frame[start:])
+        except DecodeError:
+            return None
+        if not request.IsInitialized():  # parsing does not look
             return None
         try:
             if served.write is not None:
@@ -164,7 +152,7 @@ class RpcSession(RpcOpening):
         return self._held(frames.repeated_answer(call_id, answer_tail, body))
 
     def _held(self, answer: bytes) -> bytes:
-        if self._endpoint.hold(self._owed, answer):
+        if self._endpoint.hold(self, answer):
             self._in_flight += 1
             return b""
         return answer
@@ -287,17 +275,20 @@ class RpcSession(RpcOpening):
         self._endpoint.on_handler_failure(self._transport.peer, error)
         self._transport.close(f"internal error: {error!r}")
 
-    def on_held(self, answer: bytes | None, error: BaseException | None) -> None:
-        """The answer of a short write may leave, or never will."""
+    def resolve(self, value: bytes) -> None:
+        """An answer that was held may leave now."""
         self._in_flight -= 1
         if self._closed:
             return
-        if error is not None or answer is None:
-            self._on_failed(error or AssertionError("neither an answer nor an error"))
-            return
-        self._out.append(answer)
+        self._out.append(value)
         if not self._in_read:
             self._send()
+
+    def reject(self, error: BaseException) -> None:
+        """One that was held never will."""
+        self._in_flight -= 1
+        if not self._closed:
+            self._on_failed(error)
 
     def _send(self) -> None:
         if self._out:
@@ -329,16 +320,6 @@ class RpcSession(RpcOpening):
 
 def _as_it_is(result: Any) -> Any:
     return result
-
-
-def _parsed(request_class: type[Message], data: bytes) -> Message | None:
-    """The request, None if it is not a whole one: the long way tells why."""
-    request = request_class()
-    try:
-        request.ParseFromString(data)
-    except DecodeError:
-        return None
-    return request if request.IsInitialized() else None
 
 
 def _encoded(call: RpcCall, response: Message | bytes) -> bytes:

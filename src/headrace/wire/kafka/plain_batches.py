@@ -6,6 +6,7 @@ every decision. Spec: Kafka's record batch v2 (`record_batch`).
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 
 from headrace.base.crc32c import crc32c
@@ -26,6 +27,8 @@ _BEFORE_CRC = Struct(">qiibI")
 _BEHIND_CRC = Struct(">hiqqqhii")
 _BEHIND_LENGTH_BYTES = HEADER_BYTES - LENGTH_OVERHEAD_BYTES
 _NULL = encode_signed(-1)
+_signed = lru_cache(maxsize=1024)(encode_signed)
+"""Lengths and deltas come again."""
 
 
 def encode_plain_batch(
@@ -35,10 +38,7 @@ def encode_plain_batch(
     count = len(records)
     if not count:
         raise ValueError("a batch needs a record")
-    if count == 1:
-        payload = _record(0, *records[0])
-    else:
-        payload = b"".join([_record(index, *record) for index, record in enumerate(records)])
+    payload = b"".join([_record(index, *record) for index, record in enumerate(records)])
     attributes = 0 if producer_id == -1 else TRANSACTIONAL_BIT
     covered = (
         _BEHIND_CRC.pack(
@@ -54,7 +54,17 @@ def encode_plain_batch(
 
 def _record(index: int, key: bytes | None, value: bytes | None) -> bytes:
     """length | attributes 0 | timestamp delta 0 | offset delta | key | value | no headers"""
-    key_part = _NULL if key is None else encode_signed(len(key)) + key
-    value_part = _NULL if value is None else encode_signed(len(value)) + value
-    body = b"\x00\x00%b%b%b\x00" % (encode_signed(index), key_part, value_part)
-    return encode_signed(len(body)) + body
+    key_size = _NULL if key is None else _signed(len(key))
+    value_size = _NULL if value is None else _signed(len(value))
+    delta = _signed(index)
+    key, value = key or b"", value or b""
+    # Three bytes are zero: attributes, timestamp delta, the count of headers.
+    size = 3 + len(delta) + len(key_size) + len(key) + len(value_size) + len(value)
+    return b"%b\x00\x00%b%b%b%b%b\x00" % (
+        _signed(size),
+        delta,
+        key_size,
+        key,
+        value_size,
+        value,
+    )
