@@ -1,8 +1,8 @@
 """The journal's group commit: who shares a sync, and who waits for it."""
 
 from collections.abc import Callable
-from pathlib import Path
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,8 +22,8 @@ from headrace.namespace.settings import NamespaceSettings
 from headrace.runtime.disk import DiskStorage
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
-from headrace.wire.kafka.plain_batches import encode_plain_batch
 from headrace.testing.namenode import durable_state
+from headrace.wire.kafka.plain_batches import encode_plain_batch
 from headrace.wire.kafka.records import read_batches
 
 CALLER = Caller("hdfs", (), b"c" * 16, 1, "10.0.0.1")
