@@ -101,13 +101,17 @@ class WriteAdvice:
         asked: CachingStrategyProto | None,
         file: File,
         start: int,
+        *,
+        will_be_synced: bool = False,
     ) -> None:
+        """What is synced at its end is written out from its beginning: the disk works meanwhile,
+        and little is left to wait for."""
         self._cache = cache
         self._file = file
         self._drops = settings.drop_behind_writes
         if asked is not None and asked.HasField("dropBehind"):
             self._drops = asked.dropBehind
-        self._writes_out = settings.sync_behind_writes
+        self._writes_out = settings.sync_behind_writes or will_be_synced
         self._managed_to = start
 
     @property
