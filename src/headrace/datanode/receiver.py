@@ -113,7 +113,7 @@ class BlockReceiver:
         self._refused: _Pending | None = None
         """The first packet whose checksums are wrong."""
         self._received = replica.num_bytes
-        self._seqno: int | None = None
+        self._seqno = -1 << 63
         self._last_seen = False
         self._ends_with_sync = False
         self._over = False
@@ -169,42 +169,37 @@ class BlockReceiver:
 
     def _take(self, view: memoryview, packet: Packet) -> bool:
         """Note one packet and what to write of it; False if it, or one before, is corrupt."""
-        length = packet.end - packet.data
-        seqno = packet.seqno
+        _, sums_at, data_at, end, offset, seqno, last, sync = packet
         if seqno != HEART_BEAT_SEQNO:
-            if self._seqno is not None and seqno <= self._seqno:
+            if seqno <= self._seqno:
                 raise ProtocolError(f"packet {seqno} came after packet {self._seqno}")
             self._seqno = seqno
-        offset = packet.offset_in_block
-        pending = _Pending(seqno, offset + length, packet.last, not packet.sync)
-        if length:
-            if packet.last:
+        pending = _Pending(seqno, offset + end - data_at, last, not sync)
+        if end > data_at:
+            if last:
                 raise ProtocolError("the last packet of a block carries data")
-            if offset > self._received:
-                raise ProtocolError(
-                    f"packet at offset {offset} while {self._received} bytes are here"
-                )
-            if not self._note(view, packet, pending):
+            if not self._note(view[data_at:end], view[sums_at:data_at], offset, pending):
                 return False
-        elif packet.last:
+        elif last:
             self._last_seen = True
-            self._ends_with_sync = packet.sync
+            self._ends_with_sync = sync
         self._pending.append(pending)
-        if packet.sync or len(self._data) >= _RUN_PACKETS_MAX:
+        if sync or len(self._data) >= _RUN_PACKETS_MAX:
             if not self._check_noted():
                 return False
-            if self._write() and packet.sync:
+            if self._write() and sync:
                 self._sync(pending)
         return True
 
-    def _note(self, view: memoryview, packet: Packet, pending: _Pending) -> bool:
-        data, sums = view[packet.data : packet.end], view[packet.checksums : packet.data]
-        offset, length = packet.offset_in_block, len(data)
-        into_chunk = offset % self._chunk_bytes
-        if len(sums) != -(-length // self._chunk_bytes) * self._checksum_bytes:
+    def _note(self, data: memoryview, sums: memoryview, offset: int, pending: _Pending) -> bool:
+        length, chunk_bytes = len(data), self._chunk_bytes
+        into_chunk = offset % chunk_bytes
+        if len(sums) != -(-length // chunk_bytes) * self._checksum_bytes:
             raise ProtocolError(f"{len(sums)} bytes of checksums for {length} bytes of data")
-        if into_chunk + length > self._chunk_bytes and into_chunk:
+        if into_chunk and into_chunk + length > chunk_bytes:
             raise ProtocolError("a packet that starts inside a chunk goes beyond it")
+        if offset > self._received:
+            raise ProtocolError(f"packet at offset {offset} while {self._received} bytes are here")
         if offset == self._received and not into_chunk:
             self._data.append(data)
             self._sums.append(sums)
@@ -388,10 +383,12 @@ class BlockReceiver:
     # -- acks out ----------------------------------------------------------------------
 
     def _send_acks(self) -> None:
-        pending, out = self._pending, []
+        pending, files, out = self._pending, self._files, []
         mirror = self._mirror if self._acks else None
-        while pending and pending[0].synced:
+        while pending:
             head = pending[0]
+            if not head.synced:
+                break
             if mirror is None:
                 out.append(encode_good_ack(head.seqno, 1))
             else:
@@ -410,8 +407,8 @@ class BlockReceiver:
                     continue
                 out.append(encode_good_ack(head.seqno, 1 + len(replies)))
             pending.popleft()
-            if head.end > self._files.bytes_acked:
-                self._files.bytes_acked = min(head.end, self._replica.num_bytes)
+            if head.end > files.bytes_acked:
+                files.bytes_acked = min(head.end, self._replica.num_bytes)
             if head.last:
                 self._finish(out)
                 return
