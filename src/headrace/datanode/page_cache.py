@@ -15,7 +15,9 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
 _LONG_READ_BYTES = 256 * 1024
 """Shorter reads are random ones: what lies behind them is not what is read next."""
 _DROP_READ_BYTES = 1024 * 1024
-_BEHIND_WRITES_BYTES = 1024 * 1024
+_BEHIND_WRITES_BYTES = 4 * 1024 * 1024
+"""Written out at once: large enough that a call costs nothing, small enough that a sync at the
+block's end finds little to do. Between 1 and 8 MiB no difference was to be measured."""
 _LAG_BYTES = 8 * 1024 * 1024
 """Written data is dropped so far behind: by then it has usually left for the disk."""
 
