@@ -42,6 +42,10 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto, 
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
+_ACKS_HELD_MAX = 16
+"""Half a packet is here: the rest comes whether we ack or not, and a few acks can leave together
+after it. Each time they wake the writer, and all nodes on the way to it. A writer that waits for
+an ack, by its window or after a flush, has sent whole packets and is answered at once."""
 _QUIET_MS = 200
 _QUIET_WAIT_MS_MAX = 2_000
 """A writer gets no acks until it is quiet for so long, then learns that a node behind us is gone.
@@ -162,7 +166,9 @@ class BlockReceiver:
             return end
         self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
         if self._mirror is None:
-            self._send_acks()
+            is_amid = self.wanted_bytes > 0 and not self._last_seen
+            if not is_amid or len(self._pending) >= _ACKS_HELD_MAX:
+                self._send_acks()
         elif self._mirror_error:
             self._tell_of_mirror()
         return position

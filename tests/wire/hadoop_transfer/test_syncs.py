@@ -1,6 +1,7 @@
 """What a writer's sync at a block's end costs, and what is done for it while the block comes in."""
 
 import os
+import time
 from collections.abc import Callable
 
 import pytest
@@ -105,6 +106,38 @@ def test_a_synced_block_costs_two_files_and_a_folder(
     synced.clear()
     write(nodes, 10, b"unsynced", sync=False)
     assert synced == []
+
+
+@pytest.mark.parametrize(("whole", "held"), [(1, True), (15, True), (16, False), (40, False)])
+def test_acks_wait_for_a_packet_that_is_on_its_way(
+    start_nodes: Start, whole: int, held: bool
+) -> None:
+    """But not too many of them. All of it is so little that one read brings it."""
+    nodes = start_nodes(1)
+    with Peer(nodes[0].address) as peer:
+        peer.write_block(write_request(ExtendedBlock(POOL.pool_id, 1, 1001)))
+        data = DATA[:512]
+        sums = compute_checksums(CRC32C_512, data)
+        packets = [
+            encode_packet_header(len(sums), len(data), 512 * seqno, seqno, False) + sums + data
+            for seqno in range(whole + 1)
+        ]
+        peer.send(b"".join(packets)[:-300])
+        replica = nodes.call(lambda: nodes[0].dataset.replicas[1])
+        deadline = time.monotonic() + 10
+        while nodes.call(lambda: replica.num_bytes) < 512 * whole:
+            assert time.monotonic() < deadline, "the whole packets are written"
+        assert nodes.call(lambda: replica.bytes_acked) == (0 if held else 512 * whole)
+        peer.send(packets[-1][-300:])
+        assert [peer.ack().seqno for _ in packets] == list(range(whole + 1))
+
+
+def test_bytes_behind_the_last_packet_keep_no_ack_back(start_nodes: Start) -> None:
+    nodes = start_nodes(1)
+    with Peer(nodes[0].address) as peer:
+        peer.write_block(write_request(ExtendedBlock(POOL.pool_id, 1, 1001)))
+        peer.send(encode_packet_header(0, 0, 0, 0, True) + b"\0\0\0")
+        assert (peer.ack().seqno, nodes[0].received) == (0, [(1, 1001, 0)])
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2, 3])
