@@ -39,6 +39,8 @@ from headrace.wire.hadoop.transfer import ExtendedBlock, block_proto, no_token
 __all__ = ["image"]
 
 CLOSED, GROWN, OPEN, RECOVERED, ON_CLOSE, APPENDED, RENEWED, LAZY = range(1, 9)
+ENDED = 1 << 16
+"""In a folder of its own, which is as new as the replica."""
 DATA = os.urandom(200_000)
 RECOVERY_ID = 1005
 NEW_STAMP = 1002
@@ -48,8 +50,15 @@ def block(block_id: int, length: int = 0) -> ExtendedBlock:
     return ExtendedBlock(POOL.pool_id, block_id, 1001, length)
 
 
-def write(node: Node, block_id: int, *lengths: int, sync: bool, close: bool = True) -> Peer:
-    """Packets that end at these lengths; the first of them is synced, if any is."""
+def write(
+    node: Node,
+    block_id: int,
+    *lengths: int,
+    sync: bool,
+    close: bool = True,
+    sync_last: bool = False,
+) -> Peer:
+    """Packets that end at these lengths; the first of them is synced, or the last, empty one."""
     peer = Peer(node.address)
     peer.write_block(write_request(block(block_id)))
     start = 0
@@ -58,7 +67,7 @@ def write(node: Node, block_id: int, *lengths: int, sync: bool, close: bool = Tr
         assert not any(peer.ack().reply)
         start = end
     if close:
-        peer.packet(b"", start, last=True)
+        peer.packet(b"", start, last=True, sync=sync_last)
         assert not any(peer.ack().reply)
         peer.close()
     return peer
@@ -145,12 +154,14 @@ def test_what_was_synced_is_there_as_what_it_was(image: Path, large: bool) -> No
             write(node, RENEWED, size, sync=True, close=False).close()
             stage = Stage.PIPELINE_SETUP_STREAMING_RECOVERY
             writers.enter_context(take_over(node, RENEWED, stage, size))
+            # The last sync of all: a disk has one journal, and what was before is there anyhow.
+            write(node, ENDED, half, size, sync=False, sync_last=True)
             write(node, LAZY, size, sync=False)
             copy = ["cp", "--sparse=always", str(image), str(copied)]
             subprocess.run(copy, check=True, timeout=30)
     with mounted(copied) as folder:
         dataset = after_the_cut(folder)
-        for block_id in (CLOSED, GROWN, RECOVERED, ON_CLOSE):
+        for block_id in (CLOSED, GROWN, RECOVERED, ON_CLOSE, ENDED):
             replica = dataset.replicas[block_id]
             assert replica.state is FINALIZED, (block_id, replica)
             assert Path(replica.data_path).read_bytes() == DATA[:size], block_id

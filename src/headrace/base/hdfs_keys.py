@@ -344,7 +344,12 @@ _DATANODE = (
         "Bytes a second that the scanner reads.",
         _ZERO_UP,
     ),
-    _key("dfs.datanode.sync.behind.writes", _B, False, "Start writing out behind the writer."),
+    _key(
+        "dfs.datanode.sync.behind.writes",
+        _B,
+        False,
+        "Start writing out behind every writer; without it, behind those that sync their blocks.",
+    ),
     _key("dfs.datanode.drop.cache.behind.writes", _B, False, "Drop written data from the cache."),
     _key("dfs.datanode.drop.cache.behind.reads", _B, False, "Drop read data from the cache."),
     _key("dfs.datanode.readahead.bytes", _L, 4 * _MIB, "Bytes read ahead.", _ZERO_UP),

@@ -146,6 +146,12 @@ class Storage(Protocol):
         """
         ...
 
+    def sync_directories(
+        self, directories: Sequence[str], on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        """Make names durable off the loop: for files that have been synced and then renamed."""
+        ...
+
     def sync_now(self, file: File) -> None:
         """fdatasync before returning: for start, stop and child processes only."""
         ...

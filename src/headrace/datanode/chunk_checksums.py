@@ -7,100 +7,165 @@ whole run of chunks follows from those of its chunks,
 
     C(x1 … xn) = shift(… shift(shift(C1) + C2) …) + Cn        shift: over one chunk; +: xor
 
-and this sum is itself a CRC: of a run of zeros with each C laid at the start of the chunk behind
-its own. What starts and ends a CRC (the inversions) depends on n alone and is measured once.
-So a run is checked by two calls. One wrong chunk always shows (shifting can be undone); several
-wrong ones cancel out as rarely as any CRC of 32 bits fails. `first_bad_chunk` then names the
-culprit, slowly.
+and this sum is itself a CRC: of zeros with each C laid a chunk behind the one before (but for what
+starts and ends a CRC, which depends on the length alone). A chunk of zeros has room for the C of
+many runs, side by side,
+
+    C1 D1 E1 …0  C2 D2 E2 …0  …  Cn Dn En          a column for each run; its last C on the last row
+
+and the CRC of that is the CRC of the runs' own, C D E. So many runs, of many packets, are checked
+by one call for each run and two for all. One wrong chunk always shows (shifting can be undone);
+several wrong ones cancel out as rarely as any CRC of 32 bits fails. `first_bad_chunk` then names
+the culprit, slowly.
 """
 
 import struct
+from array import array
+from collections.abc import Sequence
 
 from headrace.wire.hadoop.block_meta import CHECKSUM_BYTES, Crc, DataChecksum
 
 Buffer = bytes | bytearray | memoryview
 
-_RUN_CHUNKS_MAX = 256
+_RUN_CHUNKS_MAX = 64
+_RUN_BYTES_MAX = 32 * 1024
+_CHUNK_BYTES_MIN = 64
+_FEW_CHUNKS = 4
 _CHECKSUM = struct.Struct(">I")
 
 
 class ChunkVerifier:
     """Checks chunks of one kind of checksum. Holds one scratch buffer of a run's size."""
 
-    __slots__ = ("_checksum", "_chunk_bytes", "_crc", "_inversions", "_laid", "_run_chunks")
+    __slots__ = (
+        "_checksum",
+        "_chunk_bytes",
+        "_crc",
+        "_laid",
+        "_offsets",
+        "_row",
+        "_run_chunks",
+        "_words",
+        "_zeros",
+    )
 
     def __init__(self, checksum: DataChecksum) -> None:
         self._checksum = checksum
-        self._chunk_bytes = checksum.bytes_per_checksum
+        self._chunk_bytes = chunk_bytes = checksum.bytes_per_checksum
         self._crc: Crc = checksum.function
-        self._run_chunks = min(_RUN_CHUNKS_MAX, max(1, 131_072 // self._chunk_bytes))
-        usable = self._chunk_bytes >= 64
-        self._laid = bytearray(self._run_chunks * self._chunk_bytes) if usable else None
-        self._inversions: dict[int, int] = {}
+        self._run_chunks = min(_RUN_CHUNKS_MAX, max(1, _RUN_BYTES_MAX // chunk_bytes))
+        usable = chunk_bytes >= _CHUNK_BYTES_MIN and chunk_bytes % CHECKSUM_BYTES == 0
+        self._row = chunk_bytes // CHECKSUM_BYTES if usable else 0
+        """Words of one row, and so the most columns."""
+        run_bytes = self._run_chunks * chunk_bytes if usable else 0
+        self._laid = memoryview(bytearray(run_bytes))
+        """All zeros between two checks."""
+        self._words = self._laid.cast("I")
+        self._zeros = memoryview(bytes(run_bytes))
+        self._offsets: dict[tuple[int, int], int] = {}
+        """What the inversions add, by rows and columns."""
+
+    # -- checking ----------------------------------------------------------------------
 
     def first_bad_chunk(self, data: memoryview, checksums: memoryview) -> int:
         """The index of a chunk that is not what its checksum says, or -1 if all are."""
-        chunk_bytes = self._chunk_bytes
-        whole = len(data) // chunk_bytes
-        if self._laid is not None and whole > 4:
-            run = self._run_chunks
-            for first in range(0, whole, run):
-                count = min(run, whole - first)
-                part = data[first * chunk_bytes : (first + count) * chunk_bytes]
-                claimed = checksums[first * CHECKSUM_BYTES : (first + count) * CHECKSUM_BYTES]
-                if not self._run_is_good(part, claimed, count):
-                    return first + self._search(part, claimed)
-            bad = self._search(data[whole * chunk_bytes :], checksums[whole * CHECKSUM_BYTES :])
-            return bad if bad < 0 else whole + bad
-        return self._search(data, checksums)
+        if self.first_bad_piece((data,), (checksums,)) < 0:
+            return -1
+        return first_bad_chunk(self._checksum, data, checksums)
 
-    def _run_is_good(self, data: memoryview, claimed: memoryview, count: int) -> bool:
-        return self._crc(data) == self._composite_of_run(claimed, count)
+    def first_bad_piece(self, pieces: Sequence[memoryview], checksums: Sequence[memoryview]) -> int:
+        """The index of a piece that is not what its checksums say, or -1. Each starts a chunk."""
+        crc, chunk_bytes, run = self._crc, self._chunk_bytes, self._run_chunks
+        columns_max = self._row
+        crcs: list[int] = []
+        begun, rows = 0, 0
+        for index, data in enumerate(pieces):
+            whole = len(data) // chunk_bytes
+            if whole <= _FEW_CHUNKS or not columns_max:
+                if first_bad_chunk(self._checksum, data, checksums[index]) >= 0:
+                    return self._culprit(pieces, checksums, begun)
+                continue
+            claimed = _words_of(checksums[index])
+            for first in range(0, whole, run):
+                if len(crcs) == columns_max:
+                    if not self._agree(crcs, rows):
+                        return self._culprit(pieces, checksums, begun)
+                    crcs, begun, rows = [], index, 0
+                count = min(run, whole - first)
+                self._lay(claimed[first : first + count], len(crcs), count)
+                part = data[first * chunk_bytes : (first + count) * chunk_bytes]
+                crcs.append(crc(part))
+                rows = max(rows, count)
+            if whole * chunk_bytes < len(data):
+                (last,) = _CHECKSUM.unpack_from(checksums[index], whole * CHECKSUM_BYTES)
+                if crc(data[whole * chunk_bytes :]) != last:
+                    return self._culprit(pieces, checksums, begun)
+        if crcs and not self._agree(crcs, rows):
+            return self._culprit(pieces, checksums, begun)
+        return -1
+
+    def _agree(self, crcs: list[int], rows: int) -> bool:
+        """Do the columns that were laid say the same as the CRCs of their runs' data?"""
+        columns = len(crcs)
+        laid = self._laid[(self._run_chunks - rows) * self._chunk_bytes :]
+        end = (rows - 1) * self._chunk_bytes + columns * CHECKSUM_BYTES
+        offset = self._offsets.get((rows, columns))
+        crc = self._crc
+        if offset is None:
+            offset = crc(bytes(end)) ^ crc(bytes(columns * CHECKSUM_BYTES))
+            self._offsets[rows, columns] = offset
+        said = crc(laid[:end])
+        laid[:end] = self._zeros[:end]
+        return said ^ crc(struct.pack(f"<{columns}I", *crcs)) == offset
+
+    def _culprit(
+        self, pieces: Sequence[memoryview], checksums: Sequence[memoryview], begun: int
+    ) -> int:
+        self._laid[:] = self._zeros
+        for index in range(begun, len(pieces)):
+            if first_bad_chunk(self._checksum, pieces[index], checksums[index]) >= 0:
+                return index
+        return -1
+
+    def _lay(self, claimed: memoryview, column: int, count: int) -> None:
+        row = self._row
+        self._words[(self._run_chunks - count) * row + column :: row] = claimed
+
+    # -- combining ---------------------------------------------------------------------
 
     def composite(self, claimed: memoryview) -> int:
         """The CRC of all the data of whole chunks, from their checksums alone."""
         crc, run, whole = self._crc, self._run_chunks, 0
-        if self._laid is None:
+        if not self._row:
             zeros = bytes(self._chunk_bytes)
             for (chunk,) in struct.iter_unpack(">I", claimed):
                 whole = shift_crc(crc, whole, zeros) ^ chunk
             return whole
         count = len(claimed) // CHECKSUM_BYTES
-        zeros = bytes(run * self._chunk_bytes)
         for first in range(0, count, run):
             chunks = min(run, count - first)
             part = claimed[first * CHECKSUM_BYTES : (first + chunks) * CHECKSUM_BYTES]
-            passed = memoryview(zeros)[: chunks * self._chunk_bytes]
+            passed = self._zeros[: chunks * self._chunk_bytes]
             whole = shift_crc(crc, whole, passed) ^ self._composite_of_run(part, chunks)
         return whole
 
     def _composite_of_run(self, claimed: memoryview, count: int) -> int:
-        inversion = self._inversions.get(count)
-        if inversion is None:
-            inversion = self._inversions[count] = self._measure(count)
-        return self._laid_out(claimed, count) ^ inversion
+        self._lay(_words_of(claimed), 0, count)
+        first, last = (self._run_chunks - count), (self._run_chunks - 1)
+        before_last = self._laid[first * self._chunk_bytes : last * self._chunk_bytes]
+        zeros = self._zeros[: len(before_last)]
+        shifted = self._crc(before_last) ^ self._crc(zeros)
+        self._laid[:] = self._zeros
+        (last_crc,) = _CHECKSUM.unpack_from(claimed, (count - 1) * CHECKSUM_BYTES)
+        return int(shifted ^ last_crc)
 
-    def _laid_out(self, claimed: Buffer, count: int) -> int:
-        laid, chunk_bytes = self._laid, self._chunk_bytes
-        assert laid is not None
-        end = count * chunk_bytes
-        before_last = (count - 1) * CHECKSUM_BYTES
-        # Checksums are big endian on the wire and little endian in the register.
-        for byte in range(CHECKSUM_BYTES):
-            place = chunk_bytes + CHECKSUM_BYTES - 1 - byte
-            laid[place:end:chunk_bytes] = claimed[byte:before_last:CHECKSUM_BYTES]
-        (last,) = _CHECKSUM.unpack_from(claimed, before_last)
-        return int(self._crc(memoryview(laid)[:end]) ^ last)
 
-    def _measure(self, count: int) -> int:
-        crc, zeros = self._crc, bytes(self._chunk_bytes)
-        whole = 0
-        for _ in range(count):
-            whole = crc(zeros, whole)
-        return whole ^ self._laid_out(_CHECKSUM.pack(crc(zeros)) * count, count)
-
-    def _search(self, data: memoryview, checksums: memoryview) -> int:
-        return first_bad_chunk(self._checksum, data, checksums)
+def _words_of(checksums: memoryview) -> memoryview:
+    """Checksums are big endian on the wire and little endian in the register."""
+    words = array("I")
+    words.frombytes(checksums)
+    words.byteswap()
+    return memoryview(words)
 
 
 def shift_crc(crc: Crc, value: int, zeros: Buffer) -> int:

@@ -11,6 +11,7 @@ from headrace.base.events import EventLog
 from headrace.datanode.dataset import Dataset
 from headrace.datanode.page_cache import NO_ADVICE, CacheSettings, NoPageCache, PageCache
 from headrace.datanode.streams import Connect
+from headrace.datanode.sync_habits import SyncHabits
 from headrace.datanode.throttle import Throttle
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto
 from headrace.wire.hadoop.transfer import ExtendedBlock
@@ -66,6 +67,7 @@ class Context:
     )
     """Tell the NameNode that a replica is corrupt: our own, or that of another node."""
     page_cache: PageCache = field(default_factory=NoPageCache)
+    sync_habits: SyncHabits = field(default_factory=SyncHabits)
     balancing: Throttle | None = None
     """Bounds what a balancer has this node send; None: nothing does."""
     suspect: Callable[[int], None] = lambda _block_id: None

@@ -156,12 +156,24 @@ class Dataset:
             meta.close()
             if error is not None:
                 self.report_storage_error(volume, error)
+            else:
+                volume.on_synced(folder)
             on_done(error)
 
-        above = folder.rpartition("/")[0]
-        is_finalized = replica.stored_state is FINALIZED
-        folders = (folder, above, volume.finalized, volume.rbw) if is_finalized else (folder,)
-        self.storage.sync(meta, on_synced, folders)
+        self.storage.sync(meta, on_synced, volume.folders_to_sync(folder))
+
+    def sync_place(self, replica: Replica, on_done: Callable[[StorageError | None], None]) -> None:
+        """The names alone, where the files have been synced."""
+        volume, folder = replica.volume, replica.folder
+
+        def on_synced(error: StorageError | None) -> None:
+            if error is not None:
+                self.report_storage_error(volume, error)
+            else:
+                volume.on_synced(folder)
+            on_done(error)
+
+        self.storage.sync_directories(volume.folders_to_sync(folder), on_synced)
 
     def sync_whole(self, replica: Replica, on_done: Callable[[StorageError | None], None]) -> None:
         """The same, and its data."""

@@ -39,7 +39,7 @@ class Mirror:
         self._request = request
         self._on_answer: Callable[[BlockOpResponseProto | None, str], None] | None = on_answer
         self._stream: Stream | None = None
-        self._acks: deque[tuple[int, list[int]]] = deque()
+        self._acks: deque[tuple[int, Sequence[int]]] = deque()
         self._good_nodes = 0
         self._due_seqno = 0
         self._closed = False
@@ -60,7 +60,7 @@ class Mirror:
         if self._stream is not None:
             self._stream.send(parts)
 
-    def next_ack(self, seqno: int) -> list[int] | None:
+    def next_ack(self, seqno: int) -> Sequence[int] | None:
         """The replies of all nodes behind for this packet, once they came."""
         if not self._acks:
             return None
@@ -92,16 +92,17 @@ class Mirror:
 
     def _take_acks(self, view: memoryview, position: int) -> int:
         """Acks are foreseeable: the next packet, all well. Others are parsed."""
-        acks, nodes = self._acks, self._good_nodes
+        acks, nodes, due = self._acks, self._good_nodes, self._due_seqno
+        good: Sequence[int] = (0,) * nodes
         raw = bytes(view[position:])
         at, end = 0, len(raw)
         while at < end and len(acks) < ACKS_WAITING_MAX:
             if nodes:
-                expected = encode_good_ack(self._due_seqno, nodes)
+                expected = encode_good_ack(due, nodes)
                 if raw.startswith(expected, at):
-                    acks.append((self._due_seqno, [0] * nodes))
+                    acks.append((due, good))
                     at += len(expected)
-                    self._due_seqno += 1
+                    due += 1
                     continue
             found = parse_delimited(memoryview(raw), at)
             if found is None:
@@ -111,7 +112,8 @@ class Mirror:
             replies = list(ack.reply)
             acks.append((ack.seqno, [int(reply) for reply in replies]))
             nodes = self._good_nodes = 0 if any(replies) else len(replies)
-            self._due_seqno = ack.seqno + 1
+            good, due = (0,) * nodes, ack.seqno + 1
+        self._due_seqno = due
         if at:
             self.on_acks()
         return position + at

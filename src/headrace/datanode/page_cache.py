@@ -15,7 +15,9 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
 _LONG_READ_BYTES = 256 * 1024
 """Shorter reads are random ones: what lies behind them is not what is read next."""
 _DROP_READ_BYTES = 1024 * 1024
-_BEHIND_WRITES_BYTES = 1024 * 1024
+_BEHIND_WRITES_BYTES = 4 * 1024 * 1024
+"""Written out at once: large enough that a call costs nothing, small enough that a sync at the
+block's end finds little to do. Between 1 and 8 MiB no difference was to be measured."""
 _LAG_BYTES = 8 * 1024 * 1024
 """Written data is dropped so far behind: by then it has usually left for the disk."""
 
@@ -101,13 +103,17 @@ class WriteAdvice:
         asked: CachingStrategyProto | None,
         file: File,
         start: int,
+        *,
+        will_be_synced: bool = False,
     ) -> None:
+        """What is synced at its end is written out from its beginning: the disk works meanwhile,
+        and little is left to wait for."""
         self._cache = cache
         self._file = file
         self._drops = settings.drop_behind_writes
         if asked is not None and asked.HasField("dropBehind"):
             self._drops = asked.dropBehind
-        self._writes_out = settings.sync_behind_writes
+        self._writes_out = settings.sync_behind_writes or will_be_synced
         self._managed_to = start
 
     @property

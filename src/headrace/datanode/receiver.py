@@ -42,6 +42,10 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto, 
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
+_ACKS_HELD_MAX = 16
+"""Half a packet is here: the rest comes whether we ack or not, and a few acks can leave together
+after it. Each time they wake the writer, and all nodes on the way to it. A writer that waits for
+an ack, by its window or after a flush, has sent whole packets and is answered at once."""
 _QUIET_MS = 200
 _QUIET_WAIT_MS_MAX = 2_000
 """A writer gets no acks until it is quiet for so long, then learns that a node behind us is gone.
@@ -82,7 +86,9 @@ class BlockReceiver:
         on_last: Callable[[], None],
         on_corrupt: Callable[[], None],
         caching: CachingStrategyProto | None = None,
+        client_name: str = "",
     ) -> None:
+        """`client_name` is empty for copies: nobody's habits show in them."""
         assert replica.pipeline is not None
         self._context = context
         self._replica = replica
@@ -93,26 +99,38 @@ class BlockReceiver:
         self._settle_until_ms: int | None = None
         self._settled = False
         self._acks = acks
+        self._client_name = client_name
         self._on_done = on_done
         self._on_last = on_last
         self._on_corrupt = on_corrupt
         checksum = self._files.checksum
         self._checksum = checksum
         self._chunk_bytes = checksum.bytes_per_checksum
+        self._checksum_bytes = checksum.size
         verifies = (mirror is None or not acks) and checksum.size > 0
         self._verifier = ChunkVerifier(checksum) if verifies else None
         self._pending: deque[_Pending] = deque()
         self._data: list[memoryview] = []
         self._sums: list[memoryview] = []
+        self._noted: list[_Pending] = []
+        """The packets that the data and the checksums are of."""
+        self._refused: _Pending | None = None
+        """The first packet whose checksums are wrong."""
         self._received = replica.num_bytes
-        self._seqno: int | None = None
+        self._seqno = -1 << 63
         self._last_seen = False
+        self._ends_with_sync = False
         self._over = False
         self._directory_synced = False
         self._unsynced = False
         """Something was written since the last sync was begun."""
         advice = WriteAdvice(
-            context.page_cache, context.settings.caching, caching, self._files.data, self._received
+            context.page_cache,
+            context.settings.caching,
+            caching,
+            self._files.data,
+            self._received,
+            will_be_synced=self._will_be_synced(),
         )
         self._advice = None if advice.is_idle else advice
         self.wanted_bytes = 0
@@ -122,79 +140,101 @@ class BlockReceiver:
             mirror.on_failed = self._on_mirror_failed
             mirror.on_taken = self._on_mirror_taken
 
+    def _will_be_synced(self) -> bool:
+        """At its end, by all that is known at its beginning."""
+        context, name = self._context, self._client_name
+        if self._files.is_lasting or context.settings.sync_on_close:
+            return True
+        return bool(name) and context.sync_habits.will_sync(name)
+
     # -- packets in --------------------------------------------------------------------
 
     def on_data(self, view: memoryview) -> int:
         position, end = 0, len(view)
-        refused: Packet | None = None
         while position < end and not self._last_seen:
             packet = next_packet(view, position, end)
-            if packet is None:
-                break
-            if not self._take(view, packet):
-                refused = packet
+            if packet is None or not self._take(view, packet):
                 break
             position = packet.end
-        if position and self._mirror is not None and not self._mirror_error:
+        is_good = self._check_noted()
+        if is_good and position and self._mirror is not None and not self._mirror_error:
             self._forward(view[:position])
         if not self._write():
             return end
-        if refused is not None:
-            self._refuse(refused)
+        if not is_good:
+            self._refuse()
             return end
         self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
         if self._mirror is None:
-            self._send_acks()
+            is_amid = self.wanted_bytes > 0 and not self._last_seen
+            if not is_amid or len(self._pending) >= _ACKS_HELD_MAX:
+                self._send_acks()
         elif self._mirror_error:
             self._tell_of_mirror()
         return position
 
     def _take(self, view: memoryview, packet: Packet) -> bool:
-        """Check one packet and note what to write of it; False if its checksums are wrong."""
-        length = packet.end - packet.data
-        seqno = packet.seqno
+        """Note one packet and what to write of it; False if it, or one before, is corrupt."""
+        _, sums_at, data_at, end, offset, seqno, last, sync = packet
         if seqno != HEART_BEAT_SEQNO:
-            if self._seqno is not None and seqno <= self._seqno:
+            if seqno <= self._seqno:
                 raise ProtocolError(f"packet {seqno} came after packet {self._seqno}")
             self._seqno = seqno
-        offset = packet.offset_in_block
-        if length:
-            if packet.last:
+        pending = _Pending(seqno, offset + end - data_at, last, not sync)
+        if end > data_at:
+            if last:
                 raise ProtocolError("the last packet of a block carries data")
-            if offset > self._received:
-                raise ProtocolError(
-                    f"packet at offset {offset} while {self._received} bytes are here"
-                )
-            if not self._note(view, packet, offset, length):
+            if not self._note(view[data_at:end], view[sums_at:data_at], offset, pending):
                 return False
-        elif packet.last:
+        elif last:
             self._last_seen = True
-        pending = _Pending(seqno, offset + length, packet.last, not packet.sync)
+            self._ends_with_sync = sync
         self._pending.append(pending)
-        if packet.sync:
-            if not self._write():
-                return True
-            self._sync(pending)
-        if len(self._data) >= _RUN_PACKETS_MAX:
-            self._write()
+        if sync or len(self._data) >= _RUN_PACKETS_MAX:
+            if not self._check_noted():
+                return False
+            if self._write() and sync:
+                self._sync(pending)
         return True
 
-    def _note(self, view: memoryview, packet: Packet, offset: int, length: int) -> bool:
-        data, sums = view[packet.data : packet.end], view[packet.checksums : packet.data]
-        into_chunk = offset % self._chunk_bytes
-        if len(sums) != self._checksum.checksum_bytes(length):
+    def _note(self, data: memoryview, sums: memoryview, offset: int, pending: _Pending) -> bool:
+        length, chunk_bytes = len(data), self._chunk_bytes
+        into_chunk = offset % chunk_bytes
+        if len(sums) != -(-length // chunk_bytes) * self._checksum_bytes:
             raise ProtocolError(f"{len(sums)} bytes of checksums for {length} bytes of data")
-        if into_chunk + length > self._chunk_bytes and into_chunk:
+        if into_chunk and into_chunk + length > chunk_bytes:
             raise ProtocolError("a packet that starts inside a chunk goes beyond it")
-        if self._verifier is not None and self._verifier.first_bad_chunk(data, sums) >= 0:
-            self._context.counters.checksum_failures += 1
-            return False
+        if offset > self._received:
+            raise ProtocolError(f"packet at offset {offset} while {self._received} bytes are here")
         if offset == self._received and not into_chunk:
             self._data.append(data)
             self._sums.append(sums)
+            self._noted.append(pending)
             self._received += length
             return True
-        return self._write_over(data, sums, offset, into_chunk)
+        if not self._check_noted():
+            return False
+        if self._verifier is not None and self._verifier.first_bad_chunk(data, sums) >= 0:
+            self._refused = pending
+            return False
+        if not self._write_over(data, sums, offset, into_chunk):
+            self._refused = pending
+            return False
+        return True
+
+    def _check_noted(self) -> bool:
+        """Check all packets noted at once. Of a bad one and those behind it nothing is left."""
+        if self._verifier is None or not self._data or self._refused is not None:
+            return self._refused is None
+        bad = self._verifier.first_bad_piece(self._data, self._sums)
+        if bad < 0:
+            return True
+        self._refused = refused = self._noted[bad]
+        while self._pending.pop() is not refused:
+            pass
+        self._received -= sum(map(len, self._data[bad:]))
+        del self._data[bad:], self._sums[bad:], self._noted[bad:]
+        return False
 
     def _write_over(self, data: memoryview, sums: memoryview, offset: int, into_chunk: int) -> bool:
         """A packet that starts below what is here: a partial chunk goes on, or bytes come again.
@@ -213,7 +253,6 @@ class BlockReceiver:
                 files.data.write([fresh])
             elif into_chunk:
                 if first_bad_chunk(checksum, data, sums) >= 0:
-                    self._context.counters.checksum_failures += 1
                     return False
                 crc = read_partial_chunk(files.data, files.meta, checksum, self._received)
                 crc = checksum.function(fresh, crc)
@@ -244,7 +283,7 @@ class BlockReceiver:
             self._storage_failed(error)
             return False
         finally:
-            self._data, self._sums = [], []
+            self._data, self._sums, self._noted = [], [], []
         counters = self._context.counters
         counters.bytes_written += self._received - self._replica.num_bytes
         self._replica.num_bytes = self._received
@@ -261,7 +300,9 @@ class BlockReceiver:
 
     def _sync(self, pending: _Pending) -> None:
         """The client asked for it; acks from here on wait for it."""
-        directories = () if self._directory_synced else (self._replica.folder,)
+        # After the last packet the replica gets another name: that one is to be synced.
+        names_it = not self._directory_synced and not pending.last
+        directories = (self._replica.folder,) if names_it else ()
         self._directory_synced = self._files.is_lasting = True
         self._context.counters.syncs += 1
 
@@ -348,10 +389,12 @@ class BlockReceiver:
     # -- acks out ----------------------------------------------------------------------
 
     def _send_acks(self) -> None:
-        pending, out = self._pending, []
+        pending, files, out = self._pending, self._files, []
         mirror = self._mirror if self._acks else None
-        while pending and pending[0].synced:
+        while pending:
             head = pending[0]
+            if not head.synced:
+                break
             if mirror is None:
                 out.append(encode_good_ack(head.seqno, 1))
             else:
@@ -370,8 +413,8 @@ class BlockReceiver:
                     continue
                 out.append(encode_good_ack(head.seqno, 1 + len(replies)))
             pending.popleft()
-            if head.end > self._files.bytes_acked:
-                self._files.bytes_acked = min(head.end, self._replica.num_bytes)
+            if head.end > files.bytes_acked:
+                files.bytes_acked = min(head.end, self._replica.num_bytes)
             if head.last:
                 self._finish(out)
                 return
@@ -402,12 +445,14 @@ class BlockReceiver:
                 self._upstream.close(f"can't sync: {error}")
             self._tell_end(out)
 
-        dataset.sync_name(replica, on_named)
+        dataset.sync_place(replica, on_named)
 
     def _finalize(self) -> None:
         self._files.writer = None
         self._over = True
         self._context.counters.blocks_written += 1
+        if self._client_name:
+            self._context.sync_habits.on_block_ended(self._client_name, self._ends_with_sync)
         self._on_last()
 
     def _tell_end(self, out: list[bytes]) -> None:
@@ -417,15 +462,17 @@ class BlockReceiver:
             self._mirror.close("the block is whole", after_sending=True)
         self._on_done(True)
 
-    def _refuse(self, packet: Packet) -> None:
+    def _refuse(self) -> None:
         """A packet with wrong checksums: the good ones before it keep their acks."""
+        assert self._refused is not None
+        self._context.counters.checksum_failures += 1
         self._send_acks()
         if self._over:
             return
         self._on_corrupt()
         if self._acks:
             replies = [int(Status.ERROR_CHECKSUM)]
-            self._upstream.send([encode_ack(packet.seqno, replies)])
+            self._upstream.send([encode_ack(self._refused.seqno, replies)])
         self._end(False, "checksum error in a packet")
 
     # -- ends --------------------------------------------------------------------------

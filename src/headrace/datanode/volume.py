@@ -45,6 +45,7 @@ class Volume:
     """A data directory in service, or out of it (`failed`)."""
 
     __slots__ = (
+        "_lasting",
         "_made",
         "_storage",
         "credit",
@@ -69,6 +70,8 @@ class Volume:
         self.failed = False
         self.finalized = self.rbw = self.tmp = ""
         self._made: set[str] = set()
+        self._lasting: set[str] = set()
+        """Folders whose own names are sure to be on disk."""
 
     def __str__(self) -> str:
         return self.path
@@ -105,7 +108,7 @@ class Volume:
             storage.remove_directory(self.tmp)
         for folder in (self.finalized, self.rbw, self.tmp):
             storage.make_directory(folder)
-        self._made = set()
+        self._made, self._lasting = set(), set()
         if not known:
             storage.replace_file(
                 self._version_path,
@@ -160,6 +163,16 @@ class Volume:
             self._storage.make_directory(folder)
             self._made.add(folder)
         return folder
+
+    def folders_to_sync(self, folder: str) -> tuple[str, ...]:
+        """For a name in `folder` to last, the names of the folders above must, too. Of a rename
+        only the new place counts: both names of a file would be one replica, the finalized one."""
+        if folder in self._lasting or not folder.startswith(self.finalized):
+            return (folder,)
+        return folder, folder.rpartition("/")[0], self.finalized
+
+    def on_synced(self, folder: str) -> None:
+        self._lasting.add(folder)
 
     def finalized_files(self) -> Iterator[tuple[str, list[str]]]:
         """Each folder of finalized blocks with the names in it."""

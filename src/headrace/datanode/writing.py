@@ -243,6 +243,7 @@ class _Setup:
             on_last=self._on_last,
             on_corrupt=self._on_corrupt,
             caching=caching,
+            client_name="" if self._is_transfer else request.header.clientName,
         )
         session.begin_activity(receiver)
         session.stream.resume()

@@ -319,6 +319,11 @@ class DiskStorage:
         assert isinstance(file, DiskFile)
         self._off_the_loop(lambda: self._outcome(file, directories), on_done)
 
+    def sync_directories(
+        self, directories: Sequence[str], on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        self._off_the_loop(lambda: self._outcome(None, directories), on_done)
+
     def _off_the_loop(
         self,
         action: Callable[[], StorageError | None],
@@ -339,15 +344,16 @@ class DiskStorage:
 
         self._threads.submit(run)
 
-    def _outcome(self, file: DiskFile, directories: Sequence[str]) -> StorageError | None:
+    def _outcome(self, file: DiskFile | None, directories: Sequence[str]) -> StorageError | None:
         try:
-            file.sync()
+            if file is not None:
+                file.sync()
             for path in directories:
                 self.sync_directory(path)
         except StorageError as error:
             return error
         except FileNotFoundError as error:
-            return StorageError(file.path, error)
+            return StorageError(str(error.filename), error)
         return None
 
     def sync_now(self, file: File) -> None:

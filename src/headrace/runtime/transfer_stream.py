@@ -194,12 +194,11 @@ class TransferStream:
         if self._after_sending is not None:
             self._start = self._end  # nobody listens any more
         else:
-            start, end = self._start, self._end
-
-            def hand_over() -> None:
-                self._start = start + self._handler.on_data(view[start:end])
-
-            self._guarded(hand_over)
+            start = self._start
+            try:
+                self._start = start + self._handler.on_data(view[start : self._end])
+            except Exception as error:
+                self._on_failure(error)
         if not self._closed:
             self._settle_buffer()
 
@@ -297,6 +296,10 @@ class TransferStream:
                 part.remaining -= sent
                 if part.remaining == 0:
                     out.popleft()
+                elif sent < count:
+                    port.bytes_sent += sent
+                    self.active_tick = port.tick
+                    return False  # no room: to be told so would cost a call and an exception
             else:
                 try:
                     sent = self._socket.send(part, socket.MSG_MORE if len(out) > 1 else 0)
@@ -365,11 +368,16 @@ class TransferStream:
     def _guarded(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except ProtocolError as error:
+        except Exception as error:
+            self._on_failure(error)
+
+    def _on_failure(self, error: Exception) -> None:
+        """The peer's fault or the handler's: it costs the stream and no more."""
+        if isinstance(error, ProtocolError):
             self._port.protocol_errors += 1
             self._port.log.warning("protocol_error", peer=self.peer, error=error)
             self._shut(str(error))
-        except Exception as error:
+        else:
             self._port.handler_failures += 1
             self._port.log.error("handler_failed", peer=self.peer, error=repr(error))
             self._shut(f"internal error: {error!r}")

@@ -446,6 +446,23 @@ class SimulatedDisk:
         else:
             on_done(self._sync(file, written_count, directories))
 
+    def sync_directories(
+        self, directories: Sequence[str], on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        def complete() -> None:
+            try:
+                for path in directories:
+                    self.sync_directory(path)
+            except StorageError as error:
+                on_done(error)
+            else:
+                on_done(None)
+
+        if self.defer_syncs:
+            self._deferred.append(complete)
+        else:
+            complete()
+
     def sync_now(self, file: File) -> None:
         assert isinstance(file, SimulatedFile)
         error = self._sync(file, file.inode.written_count)

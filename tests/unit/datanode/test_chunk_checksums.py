@@ -59,3 +59,35 @@ def test_shifting(crc: object) -> None:
     first, second = os.urandom(100), os.urandom(333)
     assert callable(crc)
     assert shift_crc(crc, crc(first), bytes(333)) ^ crc(second) == crc(first + second)
+
+
+@pytest.mark.parametrize("checksum", [*KINDS[:2], KINDS[3], DataChecksum(ChecksumType.CRC32C, 64)])
+def test_among_many_pieces_the_bad_one_is_found(checksum: DataChecksum) -> None:
+    dice = random.Random(checksum.bytes_per_checksum)
+    verifier = ChunkVerifier(checksum)
+    for count in (1, 2, 7, 40):
+        sizes = [dice.choice([1, 512, 5000, 64512, 65536, 70_001]) for _ in range(count)]
+        pieces = [bytearray(dice.randbytes(size)) for size in sizes]
+        sums = [memoryview(compute_checksums(checksum, piece)) for piece in pieces]
+        views = [memoryview(piece) for piece in pieces]
+        assert verifier.first_bad_piece(views, sums) == -1
+        for _ in range(10):
+            bad = dice.randrange(count)
+            at, bit = dice.randrange(sizes[bad]), 1 << dice.randrange(8)
+            pieces[bad][at] ^= bit
+            assert verifier.first_bad_piece(views, sums) == bad
+            pieces[bad][at] ^= bit
+        assert verifier.first_bad_piece(views, sums) == -1, "no trace of the bad ones is left"
+
+
+def test_pieces_and_chunks_that_changed_places_are_bad() -> None:
+    """Their sum is the same; where they stand is not."""
+    checksum = KINDS[0]
+    verifier = ChunkVerifier(checksum)
+    first, second = memoryview(os.urandom(64512)), memoryview(os.urandom(64512))
+    sums = [memoryview(compute_checksums(checksum, piece)) for piece in (first, second)]
+    assert verifier.first_bad_piece([first, second], sums) == -1
+    assert verifier.first_bad_piece([second, first], sums) == 0
+    swapped = bytearray(first)
+    swapped[:512], swapped[512:1024] = first[512:1024], first[:512]
+    assert verifier.first_bad_piece([memoryview(swapped), second], sums) == 0

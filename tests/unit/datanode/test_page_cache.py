@@ -70,11 +70,13 @@ def test_what_was_sent_is_dropped_and_nothing_else() -> None:
     assert calls == [("drop", at * MIB, MIB) for at in range(1, 4)]
 
 
-def writes(settings: CacheSettings, asked: Any = None) -> list[Any]:
+def writes(
+    settings: CacheSettings, asked: Any = None, *, will_be_synced: bool = False
+) -> list[Any]:
     told = Told()
-    advice = WriteAdvice(told, settings, asked, FILE, 0)
+    advice = WriteAdvice(told, settings, asked, FILE, 0, will_be_synced=will_be_synced)
     if not advice.is_idle:
-        for end in range(MIB // 2, 12 * MIB + 1, MIB // 2):
+        for end in range(MIB // 2, 24 * MIB + 1, MIB // 2):
             advice.on_written(end)
     return told.calls
 
@@ -82,9 +84,10 @@ def writes(settings: CacheSettings, asked: Any = None) -> list[Any]:
 def test_written_data_is_pushed_out_and_dropped_far_behind() -> None:
     assert writes(CacheSettings()) == []
     calls = writes(CacheSettings(sync_behind_writes=True))
-    assert calls == [("out", at * MIB, MIB) for at in range(12)]
+    assert calls == [("out", at * MIB, 4 * MIB) for at in range(0, 24, 4)]
+    assert writes(CacheSettings(), will_be_synced=True) == calls
     calls = writes(CacheSettings(), CachingStrategyProto(dropBehind=True))
     drops = [(position, length) for name, position, length in calls if name == "drop"]
-    assert drops == [(0, MIB), (0, 2 * MIB), (0, 3 * MIB)]
+    assert drops == [(0, 4 * MIB), (0, 8 * MIB), (0, 12 * MIB)]
     asked = CachingStrategyProto(dropBehind=False)
     assert writes(CacheSettings(drop_behind_writes=True), asked) == []
