@@ -46,6 +46,8 @@ _ACKS_HELD_MAX = 16
 """Half a packet is here: the rest comes whether we ack or not, and a few acks can leave together
 after it. Each time they wake the writer, and all nodes on the way to it. A writer that waits for
 an ack, by its window or after a flush, has sent whole packets and is answered at once."""
+_ACKS_HELD_MS = 20
+"""On a slow line the rest takes its time, and writers give up who hear nothing."""
 _QUIET_MS = 200
 _QUIET_WAIT_MS_MAX = 2_000
 """A writer gets no acks until it is quiet for so long, then learns that a node behind us is gone.
@@ -122,8 +124,10 @@ class BlockReceiver:
         self._ends_with_sync = False
         self._over = False
         self._directory_synced = False
-        self._unsynced = False
-        """Something was written since the last sync was begun."""
+        self._holds_acks = False
+        self._unsynced = self._received > 0
+        """Something was written since the last sync was begun, or may have been by a writer before
+        this one, whose pipeline goes on here."""
         advice = WriteAdvice(
             context.page_cache,
             context.settings.caching,
@@ -169,6 +173,9 @@ class BlockReceiver:
             is_amid = self.wanted_bytes > 0 and not self._last_seen
             if not is_amid or len(self._pending) >= _ACKS_HELD_MAX:
                 self._send_acks()
+            elif self._pending and not self._holds_acks:
+                self._holds_acks = True
+                self._context.timers.call_later(_ACKS_HELD_MS, self._send_held)
         elif self._mirror_error:
             self._tell_of_mirror()
         return position
@@ -387,6 +394,11 @@ class BlockReceiver:
         self._context.timers.call_later(_QUIET_MS, look)
 
     # -- acks out ----------------------------------------------------------------------
+
+    def _send_held(self) -> None:
+        self._holds_acks = False
+        if not self._over:
+            self._send_acks()
 
     def _send_acks(self) -> None:
         pending, files, out = self._pending, self._files, []

@@ -135,7 +135,7 @@ class Namespace:
         cache, settings = self.retry_cache, self.settings
         while len(cache) > settings.retry_cache_entries_max:
             cache.popitem(last=False)
-        while True:
+        while cache:
             oldest = next(iter(cache.values()))
             self._retries_whole_ms = oldest.time_ms + settings.retry_cache_expiry_ms
             if now_ms <= self._retries_whole_ms:

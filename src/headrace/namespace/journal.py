@@ -58,8 +58,6 @@ _SLOW_SHARED_SYNC_MS = 2
 """The same where several wait: what comes next is decided meanwhile."""
 _SYNCS_WEIGHED = 8
 _LOAD_BYTES = MIB
-_GATHERED_BYTES_MAX = MIB
-"""From here on what was gathered is staged, though the turn goes on."""
 _RECORD_OVERHEAD_BYTES = 16
 """Of an edit in its batch, at most: lengths and zeros."""
 _SEGMENT_BYTES = 64 * MIB
@@ -185,6 +183,8 @@ class _NamespaceHost(SoleHost[Namespace]):
             raise HostOverloaded(
                 f"one decision of {size} bytes; {METADATA_BATCH_BYTES_MAX} are allowed"
             )
+        if self._gathered_bytes + size > METADATA_BATCH_BYTES_MAX:
+            raise HostOverloaded(f"{self._gathered_bytes} bytes of edits wait for the disk already")
         self._gathered_bytes += size
         return values
 
@@ -200,12 +200,14 @@ class _NamespaceHost(SoleHost[Namespace]):
         state.last_offset += len(records)
         self._staged += records
         self._gathered += batch
-        if self._gathered_bytes >= _GATHERED_BYTES_MAX:
-            self._stage_gathered()
-        return self.failure is None
+        return True
 
     def _stage_gathered(self) -> None:
-        """What was gathered becomes one batch: a torn tail takes all of it or nothing."""
+        """What was gathered becomes one batch: a torn tail takes all of it or nothing.
+
+        Two batches of one sync would be worse: a disk that wrote only the second when the power
+        went would leave a hole before good edits, and no start could tell that from damage.
+        """
         gathered, self._gathered = self._gathered, []
         self._gathered_bytes = 0
         if not gathered:

@@ -1,7 +1,6 @@
 """The journal's group commit: who shares a sync, and who waits for it."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +22,8 @@ from headrace.runtime.disk import DiskStorage
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
 from headrace.testing.namenode import durable_state
+from headrace.wire.hadoop import exceptions
+from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.kafka.plain_batches import encode_plain_batch
 from headrace.wire.kafka.records import read_batches
 
@@ -242,20 +243,42 @@ def test_a_turn_that_a_crash_cuts_is_lost_whole() -> None:
     assert not any(answer.settled for answer in answers)
 
 
-def test_a_turn_with_much_to_write_is_staged_in_pieces() -> None:
+def long_path(number: int) -> str:
+    """Thirty directories deep: about fourteen kilobytes of edits."""
+    return "".join(f"/{number}-" + "x" * 240 for _ in range(30))
+
+
+def test_a_turn_with_much_to_write_is_one_batch_too() -> None:
+    """The disk may write the second of two first, and a hole before good edits is damage."""
     world = World()
     first = world.journal.state.last_offset
     for number in range(200):
-        world.make("".join(f"/{number}-" + "x" * 240 for _ in range(30)))
+        world.make(long_path(number))
     world.end_turn()
-    pieces = [(low, high) for low, high in world.batches() if low > first]
-    assert len(pieces) > 1
-    assert pieces[0][0] == first + 1
-    assert pieces[-1][1] == world.journal.state.last_offset
-    assert all(high + 1 == low for (_, high), (low, _) in pairwise(pieces))
+    assert world.batches()[-1] == (first + 1, world.journal.state.last_offset)
     before = durable_state(world.journal.state)
     world.open()
     assert durable_state(world.journal.state) == before
+
+
+def test_more_than_a_turn_may_write_is_to_be_tried_again() -> None:
+    world = World()
+    refused = None
+    for number in range(2000):
+        before = durable_state(world.journal.state), world.journal.state.last_offset
+        try:
+            world.make(long_path(number))
+        except RemoteError as error:
+            refused = error
+            break
+    assert refused is not None
+    assert refused.class_name == exceptions.RETRIABLE
+    assert "wait for the disk" in refused.message
+    assert (durable_state(world.journal.state), world.journal.state.last_offset) == before
+    world.end_turn()
+    answer = world.make("/afterwards")
+    world.end_turn()
+    assert answer.value() == "/afterwards"
 
 
 def test_a_log_that_takes_nothing_more_is_the_end_of_the_whole_turn() -> None:

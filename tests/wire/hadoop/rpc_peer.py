@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +17,7 @@ from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.rpc_connection import RpcConnection
 from headrace.runtime.tcp import TcpLimits, TcpServer
+from headrace.runtime.wakefulness import Wakefulness
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_calls, rpc_frames
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -86,7 +88,7 @@ class Server:
             EventLog(lambda _: None, SystemClock()),
             BufferPool(),
             preamble_bytes=rpc_frames.OPENING_BYTES,
-            connection_class=RpcConnection,
+            connection_class=partial(RpcConnection, wakefulness=Wakefulness(loop, 250)),
         )
         _, self.port = self.tcp.listen("127.0.0.1", 0)
         self.tcp.start()

@@ -15,6 +15,7 @@ from tests.wire.hadoop_transfer.peer import Peer, write_request
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.replica import ReplicaState
 from headrace.wire.hadoop.block_meta import CRC32C_512
+from headrace.wire.hadoop.packets import encode_packet_header
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
 from headrace.wire.hadoop.transfer import ExtendedBlock
 
@@ -166,3 +167,25 @@ def test_a_reader_that_pauses_longer_than_an_idle_connection_may(start_nodes: St
         assert peer.ask_read(block, 0, len(data)).status == pb.SUCCESS
         time.sleep(3)
         assert peer.read_packets() == data
+
+
+def test_a_writer_that_is_held_up_amid_a_packet_gets_the_acks_of_those_before(
+    start_nodes: Start,
+) -> None:
+    nodes = start_nodes(3)
+    with Peer(nodes[0].address) as peer:
+        block = ExtendedBlock(POOL.pool_id, 77, 1001)
+        request = write_request(block, [node.info for node in nodes.all[1:]])
+        assert peer.write_block(request).status == pb.SUCCESS
+        data = os.urandom(3 * 512)
+        sums = compute_checksums(CRC32C_512, data)
+        packets = [
+            encode_packet_header(len(sums), len(data), number * len(data), number, False)
+            + sums
+            + data
+            for number in range(3)
+        ]
+        peer.send(packets[0] + packets[1] + packets[2][:700])
+        assert [peer.ack().seqno for _ in range(2)] == [0, 1]
+        peer.send(packets[2][700:])
+        assert peer.ack().seqno == 2

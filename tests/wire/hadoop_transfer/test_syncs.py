@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 from tests.wire.hadoop_transfer.nodes import POOL, Nodes
-from tests.wire.hadoop_transfer.peer import Peer, write_request
+from tests.wire.hadoop_transfer.peer import Peer, Stage, write_request
 
 from headrace.base.storage import File
+from headrace.datanode import receiver
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.replica import ReplicaState
 from headrace.runtime.disk import DiskFile, DiskStorage
@@ -108,11 +109,42 @@ def test_a_synced_block_costs_two_files_and_a_folder(
     assert synced == []
 
 
+def test_what_a_writer_before_left_unsynced_is_synced_before_the_end(
+    start_nodes: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It synced once, wrote on and lost its pipeline; the next has only the end left to send."""
+    nodes = start_nodes(1)
+    block = ExtendedBlock(POOL.pool_id, 1, 1001)
+    with Peer(nodes[0].address) as peer:
+        peer.write_block(write_request(block))
+        peer.packet(DATA[:512], 0, sync=True)
+        peer.packet(DATA[512:1024], 512)
+        for _ in range(2):
+            assert not any(peer.ack().reply)
+    synced: list[tuple[str, int]] = []
+    sync_file = DiskFile.sync
+
+    def on_file(file: DiskFile) -> None:
+        sync_file(file)
+        synced.append((os.path.basename(file.path), file.size()))
+
+    with Peer(nodes[0].address) as peer:
+        request = write_request(
+            block, stage=Stage.PIPELINE_SETUP_STREAMING_RECOVERY, stamp=1002, least=1024, most=1024
+        )
+        assert peer.write_block(request).status == pb.SUCCESS
+        monkeypatch.setattr(DiskFile, "sync", on_file)
+        peer.packet(b"", 1024, last=True)
+        assert not any(peer.ack().reply)
+    assert ("blk_1", 1024) in synced
+
+
 @pytest.mark.parametrize(("whole", "held"), [(1, True), (15, True), (16, False), (40, False)])
 def test_acks_wait_for_a_packet_that_is_on_its_way(
-    start_nodes: Start, whole: int, held: bool
+    start_nodes: Start, monkeypatch: pytest.MonkeyPatch, whole: int, held: bool
 ) -> None:
     """But not too many of them. All of it is so little that one read brings it."""
+    monkeypatch.setattr(receiver, "_ACKS_HELD_MS", 60_000)
     nodes = start_nodes(1)
     with Peer(nodes[0].address) as peer:
         peer.write_block(write_request(ExtendedBlock(POOL.pool_id, 1, 1001)))
