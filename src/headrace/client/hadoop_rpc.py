@@ -77,10 +77,10 @@ class BlockingRpcClient:
 
     def _connect(self, protocol: RpcProtocol) -> socket.socket:
         sock = socket.create_connection(self._address, timeout=self._timeout_ms / 1000)
+        self._socket = sock  # closed with the rest if the opening fails
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.sendall(rpc_calls.opening(self._user, protocol.java_name, self._client_id))
-        self._socket = sock
         return sock
 
     def _read_frame(self, sock: socket.socket) -> bytes:

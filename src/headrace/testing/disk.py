@@ -20,6 +20,7 @@ from headrace.base.storage import Buffer, File
 
 Write = tuple[int, bytes]
 """Position and bytes; a truncation has its size and no bytes, marked by `_Cut`."""
+_SECTOR_BYTES = 512
 
 
 class _Cut(bytes):
@@ -59,12 +60,24 @@ class _Inode:
         self.sync(kept)
         if torn is not None and not isinstance(torn[1], _Cut):
             position, content = torn
-            size = rng.randint(0, len(content))
-            _apply(self.durable, position, content[:size])
-            if rng.random() < 0.3:
-                _apply(self.durable, position + size, bytes(len(content) - size))
+            if position + len(content) <= len(self.durable) and rng.random() < 0.5:
+                self._scatter(position, content, rng)
+            else:
+                size = rng.randint(0, len(content))
+                _apply(self.durable, position, content[:size])
+                if rng.random() < 0.3:
+                    _apply(self.durable, position + size, bytes(len(content) - size))
         self.pending.clear()
         self.data = bytearray(self.durable)
+
+    def _scatter(self, position: int, content: bytes, rng: random.Random) -> None:
+        """In place nothing tells a disk which sector to write first."""
+        first = position // _SECTOR_BYTES * _SECTOR_BYTES
+        for sector in range(first, position + len(content), _SECTOR_BYTES):
+            start = max(sector, position)
+            if rng.random() < 0.5:
+                piece = content[start - position : sector + _SECTOR_BYTES - position]
+                _apply(self.durable, start, piece)
 
 
 def _apply(data: bytearray, position: int, content: bytes) -> None:
