@@ -15,7 +15,6 @@ its port in a JSON line.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -33,6 +32,8 @@ import crc32c
 from bench.floor import PIECE_BYTES
 from bench.servers import BUILD, ROOT, cpu_seconds
 
+from headrace.runtime.disk import DiskStorage
+from headrace.runtime.page_cache import SystemPageCache
 from headrace.wire.hadoop import rpc_frames as frames
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
@@ -45,8 +46,7 @@ EDIT_BYTES = 250
 EDIT_LOG_BYTES = 64 << 20
 BLOCK_BYTES = 128 << 20
 WRITE_OUT_BYTES = 8 << 20
-sync_file_range = ctypes.CDLL(None).sync_file_range
-sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+PAGE_CACHE = SystemPageCache()
 AWAKE_S = 250e-6
 CHANGES = {"create", "complete", "rename2", "delete", "mkdirs"}
 
@@ -205,25 +205,25 @@ class BlockFiles:
     """What is written to `path`: in place of what was there, and on disk block by block."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._old = path.with_suffix(".old")
+        old = path.with_suffix(".old")
         if path.exists():
-            path.rename(self._old)
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        self._size = self._written_out = 0
-        threading.Thread(target=self._old.unlink, args=(True,)).start()
+            path.rename(old)
+        self._file = DiskStorage().open(str(path), create=True)
+        self._written_out = 0
+        threading.Thread(target=old.unlink, args=(True,)).start()
 
     def write(self, data: memoryview) -> None:
-        self._size += os.write(self._fd, data)
-        if self._size - self._written_out >= WRITE_OUT_BYTES:
-            sync_file_range(self._fd, self._written_out, self._size - self._written_out, 2)
-            if self._size // BLOCK_BYTES > self._written_out // BLOCK_BYTES:
-                os.fdatasync(self._fd)
-            self._written_out = self._size
+        self._file.write([data])
+        begun, size = self._written_out, self._file.size()
+        if size - begun >= WRITE_OUT_BYTES:
+            PAGE_CACHE.write_out(self._file, begun, size - begun)
+            if size // BLOCK_BYTES > begun // BLOCK_BYTES:
+                self._file.sync()
+            self._written_out = size
 
     def close(self) -> None:
-        os.fdatasync(self._fd)
-        os.close(self._fd)
+        self._file.sync()
+        self._file.close()
 
 
 def serve_relay(path: Path, next_port: int | None) -> None:

@@ -17,6 +17,7 @@ from headrace.base.crc32c import crc32c
 from headrace.base.errors import HeadraceError, ProtocolError, UsageError
 from headrace.cli.log_records import decoder_for
 from headrace.cli.record_json import headers_to_json
+from headrace.log.recovery import only_zeros
 from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader, crc_of, read_header
 from headrace.wire.kafka.records import read_records
 
@@ -24,7 +25,6 @@ Row = dict[str, Any]
 
 _FILLED_AHEAD = "__namespace-0"
 """The one log that has zeros written ahead of its end."""
-_PIECE_BYTES = 1 << 20
 _SEGMENT = re.compile(r"(\d{20})(?:-\d{10})?\.(log|index|timeindex|txnindex|snapshot|checkpoint)\b")
 _PROPERTY = re.compile("([^=:]*)[=:]?(.*)")
 _OFFSET_ENTRY = Struct(">ii")
@@ -101,12 +101,7 @@ def _batches(path: Path, with_records: bool) -> Iterator[Row]:
 
 def _are_zeros(mapped: mmap.mmap, position: int, size: int) -> bool:
     """Behind the last edit of a NameNode that runs, or was killed."""
-    while position < size:
-        piece = mapped[position : position + _PIECE_BYTES]
-        if piece.count(0) != len(piece):
-            return False
-        position += len(piece)
-    return True
+    return only_zeros(lambda at, length: mapped[at : at + length], position, size)
 
 
 def _damage_at(mapped: mmap.mmap, position: int, size: int) -> str | None:

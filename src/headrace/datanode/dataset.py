@@ -154,10 +154,7 @@ class Dataset:
 
         def on_synced(error: StorageError | None) -> None:
             meta.close()
-            if error is not None:
-                self.report_storage_error(volume, error)
-            else:
-                volume.on_synced(folder)
+            self._on_name_synced(volume, folder, error)
             on_done(error)
 
         self.storage.sync(meta, on_synced, volume.folders_to_sync(folder))
@@ -167,13 +164,16 @@ class Dataset:
         volume, folder = replica.volume, replica.folder
 
         def on_synced(error: StorageError | None) -> None:
-            if error is not None:
-                self.report_storage_error(volume, error)
-            else:
-                volume.on_synced(folder)
+            self._on_name_synced(volume, folder, error)
             on_done(error)
 
         self.storage.sync_directories(volume.folders_to_sync(folder), on_synced)
+
+    def _on_name_synced(self, volume: Volume, folder: str, error: StorageError | None) -> None:
+        if error is not None:
+            self.report_storage_error(volume, error)
+        else:
+            volume.on_synced(folder)
 
     def sync_whole(self, replica: Replica, on_done: Callable[[StorageError | None], None]) -> None:
         """The same, and its data."""

@@ -243,9 +243,13 @@ def _ends_in_zeros(
         return False
     if scan.next_offset < recovery_point:
         return False
-    file, position = segment.log.get(), scan.position
-    while position < segment.size:
-        piece = file.read(position, min(STEP_BYTES, segment.size - position))
+    return only_zeros(segment.log.get().read, scan.position, segment.size)
+
+
+def only_zeros(read: Callable[[int, int], bytes], position: int, end: int) -> bool:
+    """`read(position, length)` gives nothing but zeros from here to the end."""
+    while position < end:
+        piece = read(position, min(STEP_BYTES, end - position))
         if not piece or piece.count(0) != len(piece):
             return False
         position += len(piece)

@@ -167,16 +167,14 @@ class Namespace:
         return inode
 
     def add_inode(self, parent: DirectoryInode, inode: Inode, time_ms: int) -> None:
-        if self.snapshots:
-            self.before_change(parent)
+        self.before_change(parent)
         inode_id = inode.inode_id
         self.inodes[inode_id] = inode
         if inode_id > self.last_inode_id:
             self.last_inode_id = inode_id
         parent.add(inode)
         parent.modification_time_ms = time_ms
-        if self.quota_count:
-            self.charge(parent, 1, 0)
+        self.charge(parent, 1, 0)
 
     def detach(self, inode: Inode, time_ms: int) -> None:
         """Take an inode and all below it out of the tree."""

@@ -256,13 +256,7 @@ class FileInode(Inode):
         replication: int,
         block_size: int,
     ) -> None:
-        # As `Inode` does, without the price of `super()`: this is made for every new file.
-        self.inode_id = inode_id
-        self.name = name
-        self.parent = None
-        self.access = access
-        self.modification_time_ms = modification_time_ms
-        self.features = None
+        super().__init__(inode_id, name, access, modification_time_ms)
         self.access_time_ms = access_time_ms
         self.replication = replication
         self.block_size = block_size

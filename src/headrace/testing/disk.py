@@ -2,7 +2,7 @@
 
 Owns: a tree of directories and files with, for each, the operations since its last sync.
 A `crash` keeps a random prefix of those, the last one torn at any byte, perhaps followed by
-zeros; a `kill` keeps them all (the page cache outlives a process). Zeros ahead of a file's end are
+zeros, or, where it overwrites, any of its sectors; a `kill` keeps them all (the page cache outlives a process). Zeros ahead of a file's end are
 an operation too: a crash may leave all of them, some or none. Faults are planned with `plan`.
 
 Invariants: what was synced is there after a crash, byte for byte; a name or a rename only
@@ -462,19 +462,10 @@ class SimulatedDisk:
     def sync_directories(
         self, directories: Sequence[str], on_done: Callable[[StorageError | None], None]
     ) -> None:
-        def complete() -> None:
-            try:
-                for path in directories:
-                    self.sync_directory(path)
-            except StorageError as error:
-                on_done(error)
-            else:
-                on_done(None)
-
         if self.defer_syncs:
-            self._deferred.append(complete)
+            self._deferred.append(lambda: on_done(self._sync_names(directories)))
         else:
-            complete()
+            on_done(self._sync_names(directories))
 
     def sync_now(self, file: File) -> None:
         assert isinstance(file, SimulatedFile)
@@ -526,13 +517,16 @@ class SimulatedDisk:
             file.inode.forget(count)
             return error
         file.inode.sync(count)
-        try:
-            for path in directories:
+        return self._sync_names(directories)
+
+    def _sync_names(self, directories: Sequence[str]) -> StorageError | None:
+        for path in directories:
+            try:
                 self.sync_directory(path)
-        except StorageError as error:
-            return error
-        except FileNotFoundError as error:
-            return StorageError(file.path, error)
+            except StorageError as error:
+                return error
+            except FileNotFoundError as error:
+                return StorageError(path, error)
         return None
 
     def _find(self, path: str) -> _Inode | _Directory | None:

@@ -84,8 +84,7 @@ def _close(file: FileInode, now_ms: int, last: ExtendedBlock | None) -> Edit:
 
 def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
     file = ns.file(record.inode_id)
-    if ns.snapshots:
-        ns.before_change(file)
+    ns.before_change(file)
     before = file.space if file.blocks else 0
     features = file.features
     assert features is not None

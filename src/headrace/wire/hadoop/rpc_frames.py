@@ -141,8 +141,6 @@ def wrapped(message: Message) -> bytes:
 
 def wrapped_bytes(data: bytes) -> bytes:
     """The same of a message that is encoded already."""
-    if len(data) < 0x80:
-        return b"\x0a%c%b" % (len(data), data)
     return b"\x0a%b%b" % (varint(len(data)), data)
 
 
