@@ -2,8 +2,9 @@
 
 Owns: a tree of directories and files with, for each, the operations since its last sync.
 A `crash` keeps a random prefix of those, the last one torn at any byte, perhaps followed by
-zeros, or, where it overwrites, any of its sectors; a `kill` keeps them all (the page cache outlives a process). Zeros ahead of a file's end are
-an operation too: a crash may leave all of them, some or none. Faults are planned with `plan`.
+zeros, or, where it overwrites, any of its sectors; a `kill` keeps them all (the page cache outlives
+a process). Zeros ahead of a file's end are an operation too: a crash may leave all of them, some or
+none. Faults are planned with `plan`.
 
 Invariants: what was synced is there after a crash, byte for byte; a name or a rename only
 after `sync_directory`; a handle from before a crash refuses all work.
