@@ -38,6 +38,7 @@ from headrace.base.limits import (
 )
 from headrace.base.network import Part, PreambleSession, Session, SessionFactory
 from headrace.base.storage import File, FileRegion
+from headrace.runtime import socket_options
 from headrace.runtime.buffers import BufferPool, private_size
 
 _SIZE = struct.Struct(">i")
@@ -506,7 +507,7 @@ class TcpServer:
                 sock.close()
                 continue
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            socket_options.prepare(sock)
             self.counters.accepted += 1
             self.connections.add(self._connection_class(self, sock, f"{address[0]}:{address[1]}"))
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from headrace.base.events import EventLog
 from headrace.base.limits import ACCEPTS_PER_TURN_MAX, LISTEN_BACKLOG
 from headrace.datanode.streams import StreamHandler
+from headrace.runtime import socket_options
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.transfer_stream import SWEEP_INTERVAL_S, TransferStream
 
@@ -100,7 +101,7 @@ class TransferPort:
 
     def _adopt(self, sock: socket.socket, peer: str, handler: StreamHandler) -> None:
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        socket_options.prepare(sock)
         stream = TransferStream(self, sock, peer, handler)
         self.streams.add(stream)
         stream.begin()
