@@ -130,7 +130,8 @@ def sort_for_reader(
     storages: Sequence[StorageInfo], reader: str, random: Random, rack: str = ""
 ) -> tuple[StorageInfo, ...]:
     """Local first, then those of the reader's rack, then any at random; nodes that leave or are
-    silent last."""
+    silent last. Of several on the reader's own machine always the same one: one copy of a block in
+    that machine's memory is enough."""
     if len(storages) < 2:
         return tuple(storages)
 
@@ -139,6 +140,7 @@ def sort_for_reader(
         is_elsewhere = node.identity.ip_address != reader
         is_silent = node.is_doubtful or not node.is_alive
         is_far = is_elsewhere and bool(rack) and node.rack != rack
-        return (is_silent, not node.in_service, is_elsewhere, is_far, random.random())
+        tie = random.random() if is_elsewhere else 0.0
+        return (is_silent, not node.in_service, is_elsewhere, is_far, tie)
 
     return tuple(sorted(storages, key=rank))

@@ -1,8 +1,11 @@
 """Racks: the operator's table, placement over them, and replicas that all lie on one."""
 
+from random import Random
+
 import pytest
 
 from headrace.base.errors import UsageError
+from headrace.namespace.placement import sort_for_reader
 from headrace.namespace.racks import Racks, parse_racks
 from headrace.namespace.requests import GetBlockLocations, SetReplication
 from headrace.testing.namenode import SimulatedNameNode
@@ -58,6 +61,20 @@ def test_a_reader_is_sent_to_its_own_rack_first() -> None:
         order = [storage.datanode.rack for storage in block.locations]
         assert order == sorted(order, reverse=True)
         assert order[0] == "/rack1"
+
+
+def test_of_several_nodes_on_its_own_machine_a_reader_is_always_sent_to_the_same() -> None:
+    cluster = SimulatedNameNode(datanodes=4)
+    cluster.write("/f", 100, replication=4)
+    (block,) = cluster.ask(GetBlockLocations("/f", 0, 1000)).blocks
+    storages = tuple(block.locations)
+    here = storages[0].datanode.identity.ip_address
+    for storage in storages[:3]:
+        storage.datanode.identity = storage.datanode.identity._replace(ip_address=here)
+    random = Random(1)
+    orders = {sort_for_reader(storages, here, random) for _ in range(20)}
+    assert orders == {storages}
+    assert len({sort_for_reader(storages, "10.9.9.9", random) for _ in range(20)}) > 1
 
 
 def test_a_second_rack_gets_its_share_of_what_was_on_one() -> None:
