@@ -352,6 +352,12 @@ _DATANODE = (
     ),
     _key("dfs.datanode.drop.cache.behind.writes", _B, False, "Drop written data from the cache."),
     _key("dfs.datanode.drop.cache.behind.reads", _B, False, "Drop read data from the cache."),
+    _key(
+        "headrace.datanode.direct.writes",
+        _B,
+        True,
+        "Large blocks of writers that sync go around the page cache; off for spinning disks.",
+    ),
     _key("dfs.datanode.readahead.bytes", _L, 4 * _MIB, "Bytes read ahead.", _ZERO_UP),
     _key(
         "dfs.datanode.max.locked.memory",

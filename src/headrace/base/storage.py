@@ -79,6 +79,34 @@ class FileRegion:
     length: int
 
 
+class DirectWriter(Protocol):
+    """Appends whole pages to one file around the page cache, off the loop, one write at a time.
+
+    Nobody else appends to the file while a write is under way.
+    """
+
+    buffer: memoryview
+    """What `append` takes its bytes from; for the holder to fill."""
+
+    def append(
+        self, start: int, length: int, on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        """Append buffer[start : start + length], which begins and ends on a page of the buffer, to
+        a file that ends on one.
+
+        `on_done` runs on the loop's thread. After an error the file is as it was before.
+        """
+        ...
+
+    def wait(self) -> None:
+        """Return when nothing is under way, and `on_done` has been called."""
+        ...
+
+    def close(self) -> None:
+        """The buffer is no longer the holder's. Nothing is under way."""
+        ...
+
+
 class Storage(Protocol):
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File: ...
 
@@ -143,6 +171,13 @@ class Storage(Protocol):
         The names in `directories` are made durable with it.
 
         A failed sync is final: what was written since the last good one must be distrusted.
+        """
+        ...
+
+    def direct_writer(self, file: File) -> DirectWriter | None:
+        """A way around the page cache; None where there is none, or none that pays.
+
+        Its writes are durable after `sync` of `file`, as all others.
         """
         ...
 

@@ -48,6 +48,8 @@ class TransferSettings:
     sync_on_close: bool = False
     """`dfs.datanode.synconclose`: every replica is on disk when its last packet is acked."""
     caching: CacheSettings = NO_ADVICE
+    direct_writes: bool = True
+    """Large replicas of writers that sync go around the page cache."""
 
 
 @dataclass(slots=True)

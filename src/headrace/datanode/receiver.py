@@ -3,7 +3,8 @@
     upstream ── packets ──▶ receiver ── the same bytes ──▶ mirror
              ◀── acks ─────          ◀────── acks ───────
 
-Owns: the stream of one WRITE_BLOCK after its set-up. Must not know: sockets, other writers.
+Owns: the stream of one WRITE_BLOCK after its set-up. Must not know: sockets, other writers, how
+bytes get into files (`replica_output`).
 Spec: BlockReceiver and PacketResponder of Hadoop 3.5.
 
 All packets of one read are handled together: one send to the mirror, one `writev` for the data,
@@ -17,18 +18,16 @@ its name when the last packet is acked (D2): else a cut of the power right after
 leave a half-named or too short replica of a closed file.
 """
 
-import struct
 from collections import deque
 from collections.abc import Callable
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
-from headrace.datanode.block_files import read_partial_chunk
-from headrace.datanode.chunk_checksums import ChunkVerifier, first_bad_chunk
+from headrace.datanode.chunk_checksums import ChunkVerifier
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
 from headrace.datanode.mirror import Mirror
-from headrace.datanode.page_cache import WriteAdvice
 from headrace.datanode.replica import Pipeline, Replica
+from headrace.datanode.replica_output import ReplicaOutput
 from headrace.datanode.streams import Stream
 from headrace.wire.hadoop.packets import (
     HEART_BEAT_SEQNO,
@@ -106,7 +105,6 @@ class BlockReceiver:
         self._on_last = on_last
         self._on_corrupt = on_corrupt
         checksum = self._files.checksum
-        self._checksum = checksum
         self._chunk_bytes = checksum.bytes_per_checksum
         self._checksum_bytes = checksum.size
         verifies = (mirror is None or not acks) and checksum.size > 0
@@ -125,18 +123,21 @@ class BlockReceiver:
         self._over = False
         self._directory_synced = False
         self._holds_acks = False
-        self._unsynced = self._received > 0
-        """Something was written since the last sync was begun, or may have been by a writer before
-        this one, whose pipeline goes on here."""
-        advice = WriteAdvice(
-            context.page_cache,
-            context.settings.caching,
+        self._packet_bytes = 0
+        """Of the largest packet."""
+        self._is_flushed = False
+        """The last packet is shorter than those before it."""
+        self._drains = False
+        """The next packet waits until all before it is written."""
+        self._is_paused = False
+        self._output = ReplicaOutput(
+            context,
+            replica,
             caching,
-            self._files.data,
-            self._received,
             will_be_synced=self._will_be_synced(),
+            on_moved=self._on_output_moved,
+            on_failed=self._storage_failed,
         )
-        self._advice = None if advice.is_idle else advice
         self.wanted_bytes = 0
         self._files.writer = self
         if mirror is not None:
@@ -155,9 +156,12 @@ class BlockReceiver:
 
     def on_data(self, view: memoryview) -> int:
         position, end = 0, len(view)
+        is_direct = self._output.is_direct
         while position < end and not self._last_seen:
             packet = next_packet(view, position, end)
-            if packet is None or not self._take(view, packet):
+            if packet is None or (is_direct and not self._is_due(packet)):
+                break
+            if not self._take(view, packet):
                 break
             position = packet.end
         is_good = self._check_noted()
@@ -168,6 +172,10 @@ class BlockReceiver:
         if not is_good:
             self._refuse()
             return end
+        if self._is_flushed:
+            self._output.drain()
+        if not self._output.has_room:
+            self._pause()
         self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
         if self._mirror is None:
             is_amid = self.wanted_bytes > 0 and not self._last_seen
@@ -179,6 +187,20 @@ class BlockReceiver:
         elif self._mirror_error:
             self._tell_of_mirror()
         return position
+
+    def _is_due(self, packet: Packet) -> bool:
+        """False: it can be handled only when all before it is written, which takes a moment."""
+        _, _, data_at, end, offset, _, last, sync = packet
+        is_plain = end == data_at or (offset == self._received and not offset % self._chunk_bytes)
+        if is_plain and not last and not sync:
+            return True
+        if not self._check_noted() or not self._write():
+            return False
+        if not self._output.drain():
+            self._drains = True
+            self._pause()
+            return False
+        return True
 
     def _take(self, view: memoryview, packet: Packet) -> bool:
         """Note one packet and what to write of it; False if it, or one before, is corrupt."""
@@ -213,6 +235,9 @@ class BlockReceiver:
             raise ProtocolError("a packet that starts inside a chunk goes beyond it")
         if offset > self._received:
             raise ProtocolError(f"packet at offset {offset} while {self._received} bytes are here")
+        self._is_flushed = length < self._packet_bytes
+        if not self._is_flushed:
+            self._packet_bytes = length
         if offset == self._received and not into_chunk:
             self._data.append(data)
             self._sums.append(sums)
@@ -224,9 +249,10 @@ class BlockReceiver:
         if self._verifier is not None and self._verifier.first_bad_chunk(data, sums) >= 0:
             self._refused = pending
             return False
-        if not self._write_over(data, sums, offset, into_chunk):
+        if self._write() and not self._output.write_over(data, sums, offset, into_chunk):
             self._refused = pending
             return False
+        self._received = max(self._received, self._replica.num_bytes)
         return True
 
     def _check_noted(self) -> bool:
@@ -243,61 +269,33 @@ class BlockReceiver:
         del self._data[bad:], self._sums[bad:], self._noted[bad:]
         return False
 
-    def _write_over(self, data: memoryview, sums: memoryview, offset: int, into_chunk: int) -> bool:
-        """A packet that starts below what is here: a partial chunk goes on, or bytes come again.
-
-        Data that is here stays as it is (readers may be at it); checksums are replaced.
-        """
-        if not self._write():
-            return True
-        end = offset + len(data)
-        if end <= self._received:
-            return True
-        files, checksum = self._files, self._checksum
-        try:
-            fresh = data[self._received - offset :]
-            if checksum.size == 0:
-                files.data.write([fresh])
-            elif into_chunk:
-                if first_bad_chunk(checksum, data, sums) >= 0:
-                    return False
-                crc = read_partial_chunk(files.data, files.meta, checksum, self._received)
-                crc = checksum.function(fresh, crc)
-                files.data.write([fresh])
-                files.meta.write_at(checksum.meta_position(offset), struct.pack(">I", crc))
-            else:
-                files.data.write([fresh])
-                files.meta.write_at(checksum.meta_position(offset), sums)
-        except StorageError as error:
-            self._storage_failed(error)
-            return True
-        self._received = self._replica.num_bytes = end
-        self._unsynced = True
-        self._context.counters.bytes_written += len(fresh)
-        return True
-
     def _write(self) -> bool:
-        """One write for the data and one for the checksums of all packets noted."""
+        """Hand over all packets noted: one write for their data and one for their checksums."""
         if self._over:
             return False
         if not self._data:
             return True
-        try:
-            self._files.data.write(self._data)
-            if self._checksum.size:
-                self._files.meta.write(self._sums)
-        except StorageError as error:
-            self._storage_failed(error)
-            return False
-        finally:
-            self._data, self._sums, self._noted = [], [], []
-        counters = self._context.counters
-        counters.bytes_written += self._received - self._replica.num_bytes
-        self._replica.num_bytes = self._received
-        self._unsynced = True
-        if self._advice is not None:
-            self._advice.on_written(self._received)
-        return True
+        data, sums = self._data, self._sums
+        self._data, self._sums, self._noted = [], [], []
+        return self._output.write(data, sums, sum(map(len, data)))
+
+    def _pause(self) -> None:
+        self._is_paused = True
+        self._upstream.pause()
+
+    def _maybe_resume(self) -> None:
+        mirror = self._mirror
+        is_held_up = mirror is not None and mirror.backlogged and not self._mirror_error
+        if not self._is_paused or self._over or self._drains or is_held_up:
+            return
+        if self._output.has_room:
+            self._is_paused = False
+            self._upstream.resume()
+
+    def _on_output_moved(self) -> None:
+        self._drains = False
+        self._send_acks()
+        self._maybe_resume()
 
     def _storage_failed(self, error: StorageError) -> None:
         self._context.log.error("write_failed", replica=self._replica, error=error)
@@ -317,26 +315,7 @@ class BlockReceiver:
             pending.synced = True
             self._send_acks()
 
-        self._sync_files(directories, on_synced)
-
-    def _sync_files(self, directories: tuple[str, ...], then: Callable[[], None]) -> None:
-        """fdatasync data and checksums, and go on with `then` if that is still wanted."""
-        storage, files = self._context.dataset.storage, self._files
-        self._unsynced = False
-        left = 2
-
-        def on_synced(error: StorageError | None) -> None:
-            nonlocal left
-            left -= 1
-            if self._over:
-                return
-            if error is not None:
-                self._storage_failed(error)
-            elif left == 0:
-                then()
-
-        storage.sync(files.data, on_synced)
-        storage.sync(files.meta, on_synced, directories)
+        self._output.sync(directories, on_synced)
 
     # -- to the mirror -----------------------------------------------------------------
 
@@ -345,11 +324,10 @@ class BlockReceiver:
         assert mirror is not None
         mirror.send([packets])
         if mirror.backlogged:
-            self._upstream.pause()
+            self._pause()
 
     def _on_mirror_taken(self) -> None:
-        if not self._over:
-            self._upstream.resume()
+        self._maybe_resume()
 
     def _on_mirror_acks(self) -> None:
         self._send_acks()
@@ -364,7 +342,7 @@ class BlockReceiver:
         self._mirror_error = True
         self._context.counters.mirror_failures += 1
         self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
-        self._upstream.resume()
+        self._maybe_resume()
         if self._pending:
             self._tell_of_mirror()
 
@@ -405,7 +383,7 @@ class BlockReceiver:
         mirror = self._mirror if self._acks else None
         while pending:
             head = pending[0]
-            if not head.synced:
+            if not head.synced or head.end > self._replica.num_bytes:
                 break
             if mirror is None:
                 out.append(encode_good_ack(head.seqno, 1))
@@ -438,8 +416,8 @@ class BlockReceiver:
         if not self._files.is_lasting and not self._context.settings.sync_on_close:
             self._finalize()
             self._tell_end(out)
-        elif self._unsynced:
-            self._sync_files((), lambda: self._finalize_durably(out))
+        elif self._output.unsynced:
+            self._output.sync((), lambda: self._finalize_durably(out))
         else:
             self._finalize_durably(out)
 
@@ -462,6 +440,7 @@ class BlockReceiver:
     def _finalize(self) -> None:
         self._files.writer = None
         self._over = True
+        self._output.close(lambda: None)
         self._context.counters.blocks_written += 1
         if self._client_name:
             self._context.sync_habits.on_block_ended(self._client_name, self._ends_with_sync)
@@ -492,6 +471,7 @@ class BlockReceiver:
     def stop(self, reason: str) -> None:
         """Somebody else takes the replica: not a byte more from here."""
         self._end(False, reason)
+        self._output.wait()
 
     def on_drained(self) -> None:
         return None
@@ -507,11 +487,15 @@ class BlockReceiver:
         if self._over:
             return
         self._over = True
-        if self._files.writer is self:
-            self._files.writer = None
         if self._mirror is not None:
             self._mirror.close(reason)
         self._upstream.close(reason, after_sending=True)
+        self._output.close(lambda: self._let_go(finalized))
+
+    def _let_go(self, finalized: bool) -> None:
+        """Not before the last write is done: until then we are who can be stopped."""
+        if self._files.writer is self:
+            self._files.writer = None
         self._on_done(finalized)
 
     @property

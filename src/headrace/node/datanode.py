@@ -297,6 +297,7 @@ class DatanodeNode:
             socket_write_timeout_ms=config["dfs.datanode.socket.write.timeout"],
             transfers_max=config["dfs.datanode.max.transfer.threads"],
             sync_on_close=config["dfs.datanode.synconclose"],
+            direct_writes=config["headrace.datanode.direct.writes"],
             caching=CacheSettings(
                 readahead_bytes=config["dfs.datanode.readahead.bytes"],
                 drop_behind_reads=config["dfs.datanode.drop.cache.behind.reads"],

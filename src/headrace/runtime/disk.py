@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 
 from headrace.base.errors import DiskFullError, StorageError
 from headrace.base.storage import Buffer, File
+from headrace.runtime.direct_writer import DirectWriters, DiskDirectWriter
 
 IOV_MAX = 1024
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
@@ -62,7 +63,7 @@ class DiskFile:
             else:
                 written = 0
         except OSError as error:
-            raise self._undone(error) from error
+            raise self.undone(error) from error
         if written != expected:
             self._write_rest(buffers, written)
         self._size = size = self._size + expected
@@ -81,9 +82,13 @@ class DiskFile:
                 position += count
                 pending = _skip(pending, count)
         except OSError as error:
-            raise self._undone(error) from error
+            raise self.undone(error) from error
 
-    def _undone(self, error: OSError) -> StorageError:
+    def grown(self, size: int) -> None:
+        """Bytes were appended by another descriptor."""
+        self._size = size
+
+    def undone(self, error: OSError) -> StorageError:
         """The file is as it was before the write; where it is not, that is more than a full disk,
         and recovery cuts the rest at the next start."""
         try:
@@ -222,6 +227,7 @@ class DiskStorage:
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop
         self._threads: ThreadPoolExecutor | None = None
+        self._direct = DirectWriters(loop)
         self._locks: list[DiskFile] = []
         self._replacing = threading.Lock()
         self._replaced: dict[str, int] = {}
@@ -318,6 +324,10 @@ class DiskStorage:
     ) -> None:
         assert isinstance(file, DiskFile)
         self._off_the_loop(lambda: self._outcome(file, directories), on_done)
+
+    def direct_writer(self, file: File) -> DiskDirectWriter | None:
+        assert isinstance(file, DiskFile)
+        return self._direct.open(file)
 
     def sync_directories(
         self, directories: Sequence[str], on_done: Callable[[StorageError | None], None]
@@ -417,7 +427,8 @@ class DiskStorage:
         return None
 
     def close(self) -> None:
-        """Wait for the syncs under way; give the locks back."""
+        """Wait for the syncs and writes under way; give the locks back."""
+        self._direct.close()
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.base.errors import DiskFullError, StorageError
+from headrace.base.limits import DIRECT_BUFFER_BYTES, PAGE_BYTES
 from headrace.base.storage import Buffer, File
 
 Write = tuple[int, bytes]
@@ -247,6 +248,43 @@ class SimulatedFile:
         self._disk.strike(kind, self._path)
 
 
+class SimulatedDirectWriter:
+    """`base.storage.DirectWriter`; its writes complete with the syncs."""
+
+    def __init__(self, disk: "SimulatedDisk", file: SimulatedFile) -> None:
+        self.buffer = memoryview(bytearray(DIRECT_BUFFER_BYTES))
+        self._disk = disk
+        self._file = file
+        self._under_way: Callable[[], None] | None = None
+
+    def append(
+        self, start: int, length: int, on_done: Callable[[StorageError | None], None]
+    ) -> None:
+        assert self._under_way is None, "one write at a time"
+        assert not (start | length | self._file.size()) % PAGE_BYTES, "whole pages"
+
+        def complete() -> None:
+            if self._under_way is not complete:
+                return
+            self._under_way = None
+            outcome: StorageError | None = None
+            try:
+                self._file.write([self.buffer[start : start + length]])
+            except StorageError as error:
+                outcome = error
+            on_done(outcome)
+
+        self._under_way = complete
+        self._disk.complete_later(complete)
+
+    def wait(self) -> None:
+        if self._under_way is not None:
+            self._under_way()
+
+    def close(self) -> None:
+        assert self._under_way is None, "closed while it writes"
+
+
 class SimulatedDisk:
     """`base.storage.Storage` in memory."""
 
@@ -442,8 +480,8 @@ class SimulatedDisk:
             else:
                 on_done(None)
 
-        if sync and self.defer_syncs:
-            self._deferred.append(complete)
+        if sync:
+            self.complete_later(complete)
         else:
             complete()
 
@@ -455,18 +493,22 @@ class SimulatedDisk:
     ) -> None:
         assert isinstance(file, SimulatedFile)
         written_count = file.inode.written_count
+        self.complete_later(lambda: on_done(self._sync(file, written_count, directories)))
+
+    def complete_later(self, complete: Callable[[], None]) -> None:
         if self.defer_syncs:
-            self._deferred.append(lambda: on_done(self._sync(file, written_count, directories)))
+            self._deferred.append(complete)
         else:
-            on_done(self._sync(file, written_count, directories))
+            complete()
+
+    def direct_writer(self, file: File) -> SimulatedDirectWriter:
+        assert isinstance(file, SimulatedFile)
+        return SimulatedDirectWriter(self, file)
 
     def sync_directories(
         self, directories: Sequence[str], on_done: Callable[[StorageError | None], None]
     ) -> None:
-        if self.defer_syncs:
-            self._deferred.append(lambda: on_done(self._sync_names(directories)))
-        else:
-            on_done(self._sync_names(directories))
+        self.complete_later(lambda: on_done(self._sync_names(directories)))
 
     def sync_now(self, file: File) -> None:
         assert isinstance(file, SimulatedFile)

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.wire.hadoop_transfer.nodes import POOL, Nodes
@@ -58,6 +59,7 @@ def test_a_writer_that_syncs_has_its_next_block_written_out_while_it_comes(
     caches = [Told() for _ in nodes.all]
     for node, cache in zip(nodes.all, caches, strict=True):
         node.context.page_cache = cache
+        node.context.settings = replace(node.context.settings, direct_writes=False)
     write(nodes, 1, DATA, sync=True)
     assert [cache.written_out for cache in caches] == [[], [], []], "nobody could know"
     write(nodes, 2, DATA, sync=True)

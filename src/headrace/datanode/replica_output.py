@@ -1,0 +1,347 @@
+"""What a receiver puts on disk: the bytes of one replica and their checksums, in step.
+
+Owns: the two files while they are written, what is held back until it fills pages, syncs.
+Must not know: packets, acks, the mirror (`receiver`).
+
+Usually what comes is written at once. A replica that its writer is going to sync goes around the
+page cache once it is large (`base.storage.DirectWriter`): its bytes have to reach the disk before
+the end anyway, and the cache would cost more CPU than all the rest. That takes whole pages and
+time, so bytes are held and written while others come in:
+
+    file    | written                    | under way    | held   |
+            0                            num_bytes             received
+    buffer                               | under way    | held   |  room |
+
+1. `write` lays what came behind what is held. Without a write under way, and with enough held,
+   the whole pages of it get under way.
+2. When they are written, so are their checksums; `num_bytes` moves, and the receiver may ack.
+3. What is held is at most what came meanwhile. If nothing more comes for some milliseconds, or a
+   packet is shorter than those before it (a writer that flushes), it is written at once, by the
+   page cache. So it is when `drain` asks for it: at the end, for a sync, for bytes that come again.
+
+A page is never written by both ways: behind what went by the page cache the rest of its last page
+goes there as well.
+
+Invariants: `replica.num_bytes` counts only bytes that are in the file and have their checksums in
+the meta file; they get there in order; nothing is written after `wait` by somebody who took the
+replica over.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+
+from headrace.base.errors import StorageError
+from headrace.base.limits import PAGE_BYTES, RECEIVE_BUFFER_BYTES
+from headrace.base.storage import DirectWriter
+from headrace.datanode.block_files import read_partial_chunk
+from headrace.datanode.chunk_checksums import first_bad_chunk
+from headrace.datanode.context import MIB, Context
+from headrace.datanode.page_cache import WriteAdvice
+from headrace.datanode.replica import Pipeline, Replica
+from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
+
+_DIRECT_FROM_BYTES = MIB
+"""Small replicas stay in the page cache: they are read again soon, or cost little."""
+_DIRECT_BYTES_MIN = 256 * 1024
+_HELD_MS = 5
+"""A stream is seldom silent for so long in its middle, and a writer that waits can bear it."""
+
+Views = Sequence[memoryview]
+
+
+class ReplicaOutput:
+    def __init__(
+        self,
+        context: Context,
+        replica: Replica,
+        caching: CachingStrategyProto | None,
+        *,
+        will_be_synced: bool,
+        on_moved: Callable[[], None],
+        on_failed: Callable[[StorageError], None],
+    ) -> None:
+        """`on_moved`: more is written, or there is room again."""
+        assert replica.pipeline is not None
+        self._context = context
+        self._replica = replica
+        self._files: Pipeline = replica.pipeline
+        self._checksum = self._files.checksum
+        self._on_moved = on_moved
+        self._on_failed = on_failed
+        advice = WriteAdvice(
+            context.page_cache,
+            context.settings.caching,
+            caching,
+            self._files.data,
+            replica.num_bytes,
+            will_be_synced=will_be_synced,
+        )
+        self._advice = None if advice.is_idle else advice
+        chunk_bytes = self._checksum.bytes_per_checksum
+        self._may_go_around = (
+            not advice.is_idle and context.settings.direct_writes and PAGE_BYTES % chunk_bytes == 0
+        )
+        self._direct: DirectWriter | None = None
+        self._begin = self._end = 0
+        """What is held, as positions in the direct writer's buffer."""
+        self._sums = bytearray()
+        """Checksums of what is under way and held."""
+        self._under_way_bytes = 0
+        self._drains = False
+        self._watched_bytes = -1
+        """How much had come when a look was due; -1: none is."""
+        self._is_closed = False
+        self._then: Callable[[], None] | None = None
+        self.unsynced = replica.num_bytes > 0
+        """Something was written since the last sync was begun, or may have been by a writer before
+        this one, whose pipeline goes on here."""
+
+    # -- writing -----------------------------------------------------------------------
+
+    @property
+    def is_direct(self) -> bool:
+        return self._direct is not None
+
+    @property
+    def has_room(self) -> bool:
+        direct = self._direct
+        return direct is None or len(direct.buffer) - self._end >= RECEIVE_BUFFER_BYTES
+
+    def write(self, data: Views, sums: Views, count: int) -> bool:
+        """Take `count` bytes, which begin a chunk; False if the disk refused."""
+        try:
+            if self._goes_around(count):
+                self._hold(data, sums, count)
+            else:
+                self._write_at_once(data, sums, count)
+        except StorageError as error:
+            self._on_failed(error)
+            return False
+        return True
+
+    def _goes_around(self, count: int) -> bool:
+        if self._direct is not None:
+            return True
+        if (
+            not self._may_go_around
+            or count < _DIRECT_BYTES_MIN
+            or self._replica.num_bytes < _DIRECT_FROM_BYTES
+        ):
+            return False
+        self._direct = self._context.dataset.storage.direct_writer(self._files.data)
+        self._may_go_around = self._direct is not None
+        return self._may_go_around
+
+    def _write_at_once(self, data: Views, sums: Views, count: int) -> None:
+        self._files.data.write(data)
+        self._count_written(count, sums)
+        if self._advice is not None:
+            self._advice.on_written(self._replica.num_bytes)
+
+    def _count_written(self, count: int, sums: Sequence[memoryview | bytearray]) -> None:
+        """So many bytes more are in the file: their checksums follow, and then they count."""
+        if self._checksum.size:
+            self._files.meta.write(sums)
+        self._replica.num_bytes += count
+        self._context.counters.bytes_written += count
+        self.unsynced = True
+
+    def write_over(self, data: memoryview, sums: memoryview, offset: int, into_chunk: int) -> bool:
+        """What starts below the end: a partial chunk goes on, or bytes come again. Nothing is held.
+
+        Data that is here stays as it is (readers may be at it); checksums are replaced. False if
+        they do not fit what is here.
+        """
+        files, checksum, replica = self._files, self._checksum, self._replica
+        end = offset + len(data)
+        if end <= replica.num_bytes:
+            return True
+        try:
+            fresh = data[replica.num_bytes - offset :]
+            if checksum.size == 0:
+                files.data.write([fresh])
+            elif into_chunk:
+                if first_bad_chunk(checksum, data, sums) >= 0:
+                    return False
+                crc = read_partial_chunk(files.data, files.meta, checksum, replica.num_bytes)
+                crc = checksum.function(fresh, crc)
+                files.data.write([fresh])
+                files.meta.write_at(checksum.meta_position(offset), struct.pack(">I", crc))
+            else:
+                files.data.write([fresh])
+                files.meta.write_at(checksum.meta_position(offset), sums)
+        except StorageError as error:
+            self._on_failed(error)
+            return True
+        replica.num_bytes = end
+        self.unsynced = True
+        self._context.counters.bytes_written += len(fresh)
+        return True
+
+    # -- around the page cache ---------------------------------------------------------
+
+    def _hold(self, data: Views, sums: Views, count: int) -> None:
+        direct = self._direct
+        assert direct is not None
+        if not self._under_way_bytes and self._begin == self._end:
+            ahead = -self._replica.num_bytes % PAGE_BYTES
+            if ahead:
+                data, sums, count = self._complete_page(data, sums, count, min(ahead, count))
+        if count > len(direct.buffer) - self._end:
+            # Only a packet of many MiB: it is not worth a way of its own.
+            if not self.drain():
+                direct.wait()
+            if not self._is_closed:
+                self._write_at_once(data, sums, count)
+            return
+        buffer, end = direct.buffer, self._end
+        for view in data:
+            buffer[end : end + len(view)] = view
+            end += len(view)
+        self._end = end
+        for view in sums:
+            self._sums += view
+        self._advance()
+
+    def _complete_page(
+        self, data: Views, sums: Views, count: int, ahead: int
+    ) -> tuple[Views, Views, int]:
+        """Write `ahead` bytes at once; what is left of the rest."""
+        left, data_now, sums_now = ahead, [], []
+        for index, view in enumerate(data):
+            if len(view) > left:
+                sums_bytes = self._checksum.checksum_bytes(left)
+                rest = (view[left:], *data[index + 1 :])
+                rest_sums = (sums[index][sums_bytes:], *sums[index + 1 :])
+                data_now.append(view[:left])
+                sums_now.append(sums[index][:sums_bytes])
+                break
+            data_now.append(view)
+            sums_now.append(sums[index])
+            left -= len(view)
+        else:
+            rest, rest_sums = (), ()
+        self._write_at_once(data_now, sums_now, ahead)
+        return rest, rest_sums, count - ahead
+
+    def _advance(self) -> None:
+        """Get the next pages under way, or look after what is held."""
+        held = self._end - self._begin
+        if self._under_way_bytes or not held:
+            return
+        if held < _DIRECT_BYTES_MIN:
+            if self._watched_bytes < 0:
+                self._watch()
+            return
+        direct, start = self._direct, self._begin
+        assert direct is not None
+        self._under_way_bytes = count = held // PAGE_BYTES * PAGE_BYTES
+        self._begin += count
+        direct.append(start, count, self._on_written)
+
+    def _on_written(self, error: StorageError | None) -> None:
+        count, self._under_way_bytes = self._under_way_bytes, 0
+        try:
+            if error is not None:
+                raise error
+            self._count_held(count)
+            if self._drains and not self._is_closed:
+                self._write_held()
+        except StorageError as failure:
+            self._on_failed(failure)
+        if self._is_closed:
+            self._let_go()
+            return
+        self._drains = False
+        self._move_to_front()
+        self._advance()
+        self._on_moved()
+
+    def _count_held(self, count: int) -> None:
+        sums_bytes = self._checksum.checksum_bytes(count)
+        self._count_written(count, [self._sums[:sums_bytes]])
+        del self._sums[:sums_bytes]
+
+    def _move_to_front(self) -> None:
+        direct, held = self._direct, self._end - self._begin
+        assert direct is not None
+        if held < _DIRECT_BYTES_MIN:
+            direct.buffer[:held] = direct.buffer[self._begin : self._end]
+            self._begin, self._end = 0, held
+
+    def _write_held(self) -> None:
+        """Nothing is under way: what is held goes by the page cache."""
+        held = self._end - self._begin
+        if held:
+            assert self._direct is not None
+            self._files.data.write([self._direct.buffer[self._begin : self._end]])
+            self._begin = self._end = 0
+            self._count_held(held)
+
+    def _watch(self) -> None:
+        self._watched_bytes = self._replica.num_bytes + self._end - self._begin
+        self._context.timers.call_later(_HELD_MS, self._look)
+
+    def _look(self) -> None:
+        watched, self._watched_bytes = self._watched_bytes, -1
+        if self._is_closed or self._under_way_bytes or self._end == self._begin:
+            return
+        if self._replica.num_bytes + self._end - self._begin > watched:
+            self._watch()
+        elif self.drain():
+            self._on_moved()
+
+    def drain(self) -> bool:
+        """Have all that was taken written. False: not yet, `on_moved` follows; or it failed."""
+        if self._direct is None:
+            return True
+        if self._under_way_bytes:
+            self._drains = True
+            return False
+        try:
+            self._write_held()
+        except StorageError as error:
+            self._on_failed(error)
+            return False
+        return True
+
+    # -- syncs and the end -------------------------------------------------------------
+
+    def sync(self, directories: tuple[str, ...], then: Callable[[], None]) -> None:
+        """fdatasync data and checksums, and go on with `then` if that is still wanted."""
+        storage, files = self._context.dataset.storage, self._files
+        self.unsynced = False
+        left = 2
+
+        def on_synced(error: StorageError | None) -> None:
+            nonlocal left
+            left -= 1
+            if self._is_closed:
+                return
+            if error is not None:
+                self._on_failed(error)
+            elif left == 0:
+                then()
+
+        storage.sync(files.data, on_synced)
+        storage.sync(files.meta, on_synced, directories)
+
+    def wait(self) -> None:
+        """After `close`: return when nothing is under way."""
+        if self._direct is not None:
+            self._direct.wait()
+
+    def close(self, then: Callable[[], None]) -> None:
+        """No more of it; `then` as soon as nothing is under way. What is held was never acked."""
+        self._is_closed = True
+        self._then = then
+        if not self._under_way_bytes:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        direct, self._direct = self._direct, None
+        if direct is not None:
+            direct.close()
+        then, self._then = self._then, None
+        if then is not None:
+            then()
