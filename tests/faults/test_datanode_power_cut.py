@@ -176,3 +176,40 @@ def test_what_was_synced_is_there_as_what_it_was(image: Path, large: bool) -> No
         lazy = dataset.replicas.pop(LAZY, None)
         assert lazy is None or Path(lazy.data_path).read_bytes() != DATA[:size], "nothing was cut"
         check_replicas(dataset)
+
+
+def test_a_block_around_the_page_cache_is_there_when_its_end_was_acked(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most of it came by a descriptor that nobody syncs; the sync of the other one counts."""
+    direct: list[int] = []
+    opened = DiskStorage.direct_writer
+
+    def direct_writer(storage: DiskStorage, file: Any) -> Any:
+        writer = opened(storage, file)
+        direct.append(writer is not None)
+        return writer
+
+    monkeypatch.setattr(DiskStorage, "direct_writer", direct_writer)
+    content = os.urandom(6_000_000)
+    copied = image.with_name("cut.img")
+    with mounted(image) as folder:
+        nodes = Nodes(folder, 1)
+        with closed_with_files(nodes):
+            write(nodes[0], CLOSED, 700, sync=False, sync_last=True)
+            with Peer(nodes[0].address) as peer:
+                peer.write_block(write_request(block(ENDED)))
+                for start in range(0, len(content), 64512):
+                    peer.packet(content[start : start + 64512], start)
+                peer.packet(b"", len(content), last=True, sync=True)
+                for _ in range(peer.seqno):
+                    assert not any(peer.ack().reply)
+            assert direct == [True]
+            copy = ["cp", "--sparse=always", str(image), str(copied)]
+            subprocess.run(copy, check=True, timeout=30)
+    with mounted(copied) as folder:
+        dataset = after_the_cut(folder)
+        replica = dataset.replicas[ENDED]
+        assert replica.state is FINALIZED
+        assert Path(replica.data_path).read_bytes() == content
+        check_replicas(dataset)
