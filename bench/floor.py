@@ -21,6 +21,8 @@ from pathlib import Path
 
 import crc32c
 
+from headrace.runtime import socket_options
+
 PIECE_BYTES = 1 << 20
 FETCH_BYTES = 6 * PIECE_BYTES
 """What one fetch of the bench's topic brings: 1 MiB a partition."""
@@ -53,6 +55,7 @@ def serve(kind: str, path: Path, size: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
         connection, _ = listener.accept()
+    socket_options.prepare(connection)
     before = resource.getrusage(resource.RUSAGE_SELF)
     started_s = time.monotonic()
     with connection:

@@ -5,9 +5,9 @@
   hundred bytes and one fdatasync, over zeros that were written before, as an edit log takes them.
   It looks for the next call for a moment before it sleeps. hdfs-native is the client.
 - `relay`: a DataNode that looks at nothing but the checksum of its last node: a socket, reads of
-  1 MiB, a write to a file, the same bytes to the next in line. The file takes the place of one as
-  large, is written out as it grows and synced after each 128 MiB, as hdfs-native asks for at the
-  end of a block. A bare socket is the client.
+  1 MiB, the same bytes to the next in line and to a file, around the page cache. The file takes
+  the place of one as large and is synced after each 128 MiB, as hdfs-native asks for at the end
+  of a block. A bare socket is the client.
 - `read` is `bench.floor`'s: `sendfile` from the page cache.
 
 Run as a process: `python -m bench.hdfs_floor names PATH` or `… relay PATH [NEXT_PORT]`; it tells
@@ -16,6 +16,7 @@ its port in a JSON line.
 
 import contextlib
 import json
+import mmap
 import os
 import selectors
 import signal
@@ -32,8 +33,7 @@ import crc32c
 from bench.floor import PIECE_BYTES
 from bench.servers import BUILD, ROOT, cpu_seconds
 
-from headrace.runtime.disk import DiskStorage
-from headrace.runtime.page_cache import SystemPageCache
+from headrace.runtime import socket_options
 from headrace.wire.hadoop import rpc_frames as frames
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
@@ -45,8 +45,6 @@ EDIT_BYTES = 250
 """About what ours writes for a create or a close."""
 EDIT_LOG_BYTES = 64 << 20
 BLOCK_BYTES = 128 << 20
-WRITE_OUT_BYTES = 8 << 20
-PAGE_CACHE = SystemPageCache()
 AWAKE_S = 250e-6
 CHANGES = {"create", "complete", "rename2", "delete", "mkdirs"}
 
@@ -182,7 +180,7 @@ def serve_names(path: Path) -> None:
             for key, _ in _ready(selector):
                 if key.data is None:
                     sock, _ = listener.accept()
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    socket_options.prepare(sock)
                     selector.register(sock, selectors.EVENT_READ, Peer(sock, endpoint))
                     continue
                 try:
@@ -208,39 +206,36 @@ class BlockFiles:
         old = path.with_suffix(".old")
         if path.exists():
             path.rename(old)
-        self._file = DiskStorage().open(str(path), create=True)
-        self._written_out = 0
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        self._size = 0
         threading.Thread(target=old.unlink, args=(True,)).start()
 
     def write(self, data: memoryview) -> None:
-        self._file.write([data])
-        begun, size = self._written_out, self._file.size()
-        if size - begun >= WRITE_OUT_BYTES:
-            PAGE_CACHE.write_out(self._file, begun, size - begun)
-            if size // BLOCK_BYTES > begun // BLOCK_BYTES:
-                self._file.sync()
-            self._written_out = size
+        self._size += os.pwrite(self._fd, data, self._size)
+        if self._size % BLOCK_BYTES == 0:
+            os.fdatasync(self._fd)
 
     def close(self) -> None:
-        self._file.sync()
-        self._file.close()
+        os.fdatasync(self._fd)
+        os.close(self._fd)
 
 
 def serve_relay(path: Path, next_port: int | None) -> None:
-    buffer = bytearray(PIECE_BYTES)
-    view = memoryview(buffer)
+    view = memoryview(mmap.mmap(-1, PIECE_BYTES))
     file = BlockFiles(path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
         connection, _ = listener.accept()
     behind = None if next_port is None else socket.create_connection(("127.0.0.1", next_port))
+    if behind is not None:
+        socket_options.prepare(behind)
     with connection:
-        while count := connection.recv_into(buffer):
-            file.write(view[:count])
+        while connection.recv_into(view, 0, socket.MSG_WAITALL):
             if behind is None:
-                crc32c.crc32c(view[:count])
+                crc32c.crc32c(view)
             else:
-                behind.sendall(view[:count])
+                behind.sendall(view)
+            file.write(view)
         file.close()
         if behind is not None:
             behind.shutdown(socket.SHUT_WR)
