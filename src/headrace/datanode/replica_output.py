@@ -92,6 +92,8 @@ class ReplicaOutput:
         """How much had come when a look was due; -1: none is."""
         self._is_closed = False
         self._then: Callable[[], None] | None = None
+        self._syncs: list[tuple[tuple[str, ...], Callable[[], None]]] = []
+        """Those that wait for what is under way."""
         self.unsynced = replica.num_bytes > 0
         """Something was written since the last sync was begun, or may have been by a writer before
         this one, whose pipeline goes on here."""
@@ -255,7 +257,11 @@ class ReplicaOutput:
         self._drains = False
         self._move_to_front()
         self._advance()
-        self._on_moved()
+        syncs, self._syncs = self._syncs, []
+        for directories, then in syncs:
+            self._sync_written(directories, then)
+        if not self._is_closed:
+            self._on_moved()
 
     def _count_held(self, count: int) -> None:
         sums_bytes = self._checksum.checksum_bytes(count)
@@ -308,7 +314,15 @@ class ReplicaOutput:
     # -- syncs and the end -------------------------------------------------------------
 
     def sync(self, directories: tuple[str, ...], then: Callable[[], None]) -> None:
-        """fdatasync data and checksums, and go on with `then` if that is still wanted."""
+        """fdatasync all data that was taken and its checksums, and go on with `then` if that is
+        still wanted. What is held or under way is written first: a sync covers only what is in the
+        file when it begins."""
+        if self.drain():
+            self._sync_written(directories, then)
+        else:
+            self._syncs.append((directories, then))
+
+    def _sync_written(self, directories: tuple[str, ...], then: Callable[[], None]) -> None:
         storage, files = self._context.dataset.storage, self._files
         self.unsynced = False
         left = 2
