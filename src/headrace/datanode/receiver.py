@@ -156,10 +156,11 @@ class BlockReceiver:
 
     def on_data(self, view: memoryview) -> int:
         position, end = 0, len(view)
-        is_direct = self._output.is_direct
+        # Any write of this read may be the first that goes around the page cache.
+        may_wait = self._output.may_go_around
         while position < end and not self._last_seen:
             packet = next_packet(view, position, end)
-            if packet is None or (is_direct and not self._is_due(packet)):
+            if packet is None or (may_wait and not self._is_due(packet)):
                 break
             if not self._take(view, packet):
                 break

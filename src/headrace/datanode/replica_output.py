@@ -78,7 +78,7 @@ class ReplicaOutput:
         )
         self._advice = None if advice.is_idle else advice
         chunk_bytes = self._checksum.bytes_per_checksum
-        self._may_go_around = (
+        self.may_go_around = (
             not advice.is_idle and context.settings.direct_writes and PAGE_BYTES % chunk_bytes == 0
         )
         self._direct: DirectWriter | None = None
@@ -125,14 +125,14 @@ class ReplicaOutput:
         if self._direct is not None:
             return True
         if (
-            not self._may_go_around
+            not self.may_go_around
             or count < _DIRECT_BYTES_MIN
             or self._replica.num_bytes < _DIRECT_FROM_BYTES
         ):
             return False
         self._direct = self._context.dataset.storage.direct_writer(self._files.data)
-        self._may_go_around = self._direct is not None
-        return self._may_go_around
+        self.may_go_around = self._direct is not None
+        return self.may_go_around
 
     def _write_at_once(self, data: Views, sums: Views, count: int) -> None:
         self._files.data.write(data)

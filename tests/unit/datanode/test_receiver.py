@@ -188,3 +188,22 @@ def test_what_is_acked_as_synced_survives_a_power_cut(count: int, is_direct: boo
     world.check()
     assert isinstance(world.data, SimulatedFile)
     assert world.data.inode.durable == DATA[: world.sent]
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+@pytest.mark.parametrize("into_chunk", [False, True])
+def test_bytes_that_come_again_in_the_same_read(into_chunk: bool, is_direct: bool) -> None:
+    """A writer flushed amid a chunk and goes on without waiting for the ack."""
+    world = World()
+    world.writer.show(world.packets(17))
+    if is_direct:
+        world.writer.show(world.packets(6))
+    read = world.packets(6) + world.packet(1000)
+    again = world.sent if into_chunk else world.sent // 512 * 512
+    read += world.packet(world.sent // 512 * 512 + 512 - again, at=again)
+    read += world.packets(2)
+    world.writer.show(read)
+    world.settle()
+    assert world.replica.num_bytes == world.sent
+    world.check()
+    assert world.acked() == list(range(world.seqno))
