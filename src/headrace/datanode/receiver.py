@@ -294,7 +294,10 @@ class BlockReceiver:
             self._upstream.resume()
 
     def _on_output_moved(self) -> None:
-        self._drains = False
+        drained, self._drains = self._drains, False
+        if drained and self._refused is not None:
+            self._refuse()
+            return
         self._send_acks()
         self._maybe_resume()
 
@@ -455,8 +458,13 @@ class BlockReceiver:
         self._on_done(True)
 
     def _refuse(self) -> None:
-        """A packet with wrong checksums: the good ones before it keep their acks."""
+        """A packet with wrong checksums: the good ones before it keep their acks, which come first.
+        To the node before us an ack out of order would be our fault, and not its own."""
         assert self._refused is not None
+        if not self._output.drain():
+            self._drains = True
+            self._pause()
+            return
         self._context.counters.checksum_failures += 1
         self._send_acks()
         if self._over:

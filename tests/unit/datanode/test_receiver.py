@@ -18,7 +18,7 @@ from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk, SimulatedFile
 from headrace.wire.hadoop.block_meta import CRC32C_512
 from headrace.wire.hadoop.packets import encode_packet_header
-from headrace.wire.hadoop.protos.data_transfer_pb2 import PipelineAckProto
+from headrace.wire.hadoop.protos.data_transfer_pb2 import PipelineAckProto, Status
 from headrace.wire.hadoop.transfer import parse_delimited
 
 MIB = 1 << 20
@@ -207,3 +207,21 @@ def test_bytes_that_come_again_in_the_same_read(into_chunk: bool, is_direct: boo
     assert world.replica.num_bytes == world.sent
     world.check()
     assert world.acked() == list(range(world.seqno))
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_a_bad_packet_is_refused_after_those_before_it_are_acked(is_direct: bool) -> None:
+    """An ack out of order would be the wrong node's fault for whoever reads it."""
+    world = World()
+    world.writer.show(world.packets(17))
+    if is_direct:
+        world.writer.show(world.packets(6))
+    world.writer.show(world.packets(6))
+    good = world.seqno
+    world.writer.show(world.packet(PACKET_BYTES, damaged=True) + world.packets(1))
+    world.settle()
+    assert world.acked() == list(range(good))
+    assert world.writer.acks[good:] == [(good, [Status.ERROR_CHECKSUM])]
+    assert world.ends == [False]
+    assert world.replica.num_bytes == good * PACKET_BYTES
+    world.check()
