@@ -216,9 +216,12 @@ class BlockReceiver:
                 raise ProtocolError("the last packet of a block carries data")
             if not self._note(view[data_at:end], view[sums_at:data_at], offset, pending):
                 return False
-        elif last:
-            self._last_seen = True
-            self._ends_with_sync = sync
+        else:
+            # Nobody checks where it says it is: it must not wait for bytes that never come.
+            pending.end = min(offset, self._received)
+            if last:
+                self._last_seen = True
+                self._ends_with_sync = sync
         self._pending.append(pending)
         if sync or len(self._data) >= _RUN_PACKETS_MAX:
             if not self._check_noted():

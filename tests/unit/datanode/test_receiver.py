@@ -225,3 +225,11 @@ def test_a_bad_packet_is_refused_after_those_before_it_are_acked(is_direct: bool
     assert world.ends == [False]
     assert world.replica.num_bytes == good * PACKET_BYTES
     world.check()
+
+
+@pytest.mark.parametrize("offset", [0, 1 << 40])
+def test_where_a_packet_without_data_says_it_is_does_not_matter(offset: int) -> None:
+    world = World()
+    world.writer.show(world.packets(2) + encode_packet_header(0, 0, offset, 2, True))
+    assert world.acked() == [0, 1, 2]
+    assert world.ends == [True]
