@@ -156,10 +156,11 @@ class BlockReceiver:
 
     def on_data(self, view: memoryview) -> int:
         position, end = 0, len(view)
-        is_direct = self._output.is_direct
+        # Any write of this read may be the first that goes around the page cache.
+        may_wait = self._output.may_go_around
         while position < end and not self._last_seen:
             packet = next_packet(view, position, end)
-            if packet is None or (is_direct and not self._is_due(packet)):
+            if packet is None or (may_wait and not self._is_due(packet)):
                 break
             if not self._take(view, packet):
                 break
@@ -215,9 +216,12 @@ class BlockReceiver:
                 raise ProtocolError("the last packet of a block carries data")
             if not self._note(view[data_at:end], view[sums_at:data_at], offset, pending):
                 return False
-        elif last:
-            self._last_seen = True
-            self._ends_with_sync = sync
+        else:
+            # Nobody checks where it says it is: it must not wait for bytes that never come.
+            pending.end = min(offset, self._received)
+            if last:
+                self._last_seen = True
+                self._ends_with_sync = sync
         self._pending.append(pending)
         if sync or len(self._data) >= _RUN_PACKETS_MAX:
             if not self._check_noted():
@@ -293,7 +297,10 @@ class BlockReceiver:
             self._upstream.resume()
 
     def _on_output_moved(self) -> None:
-        self._drains = False
+        drained, self._drains = self._drains, False
+        if drained and self._refused is not None:
+            self._refuse()
+            return
         self._send_acks()
         self._maybe_resume()
 
@@ -454,8 +461,13 @@ class BlockReceiver:
         self._on_done(True)
 
     def _refuse(self) -> None:
-        """A packet with wrong checksums: the good ones before it keep their acks."""
+        """A packet with wrong checksums: the good ones before it keep their acks, which come first.
+        To the node before us an ack out of order would be our fault, and not its own."""
         assert self._refused is not None
+        if not self._output.drain():
+            self._drains = True
+            self._pause()
+            return
         self._context.counters.checksum_failures += 1
         self._send_acks()
         if self._over:

@@ -78,7 +78,7 @@ class ReplicaOutput:
         )
         self._advice = None if advice.is_idle else advice
         chunk_bytes = self._checksum.bytes_per_checksum
-        self._may_go_around = (
+        self.may_go_around = (
             not advice.is_idle and context.settings.direct_writes and PAGE_BYTES % chunk_bytes == 0
         )
         self._direct: DirectWriter | None = None
@@ -92,6 +92,8 @@ class ReplicaOutput:
         """How much had come when a look was due; -1: none is."""
         self._is_closed = False
         self._then: Callable[[], None] | None = None
+        self._syncs: list[tuple[tuple[str, ...], Callable[[], None]]] = []
+        """Those that wait for what is under way."""
         self.unsynced = replica.num_bytes > 0
         """Something was written since the last sync was begun, or may have been by a writer before
         this one, whose pipeline goes on here."""
@@ -123,14 +125,14 @@ class ReplicaOutput:
         if self._direct is not None:
             return True
         if (
-            not self._may_go_around
+            not self.may_go_around
             or count < _DIRECT_BYTES_MIN
             or self._replica.num_bytes < _DIRECT_FROM_BYTES
         ):
             return False
         self._direct = self._context.dataset.storage.direct_writer(self._files.data)
-        self._may_go_around = self._direct is not None
-        return self._may_go_around
+        self.may_go_around = self._direct is not None
+        return self.may_go_around
 
     def _write_at_once(self, data: Views, sums: Views, count: int) -> None:
         self._files.data.write(data)
@@ -255,7 +257,11 @@ class ReplicaOutput:
         self._drains = False
         self._move_to_front()
         self._advance()
-        self._on_moved()
+        syncs, self._syncs = self._syncs, []
+        for directories, then in syncs:
+            self._sync_written(directories, then)
+        if not self._is_closed:
+            self._on_moved()
 
     def _count_held(self, count: int) -> None:
         sums_bytes = self._checksum.checksum_bytes(count)
@@ -308,7 +314,15 @@ class ReplicaOutput:
     # -- syncs and the end -------------------------------------------------------------
 
     def sync(self, directories: tuple[str, ...], then: Callable[[], None]) -> None:
-        """fdatasync data and checksums, and go on with `then` if that is still wanted."""
+        """fdatasync all data that was taken and its checksums, and go on with `then` if that is
+        still wanted. What is held or under way is written first: a sync covers only what is in the
+        file when it begins."""
+        if self.drain():
+            self._sync_written(directories, then)
+        else:
+            self._syncs.append((directories, then))
+
+    def _sync_written(self, directories: tuple[str, ...], then: Callable[[], None]) -> None:
         storage, files = self._context.dataset.storage, self._files
         self.unsynced = False
         left = 2

@@ -1,0 +1,235 @@
+"""Packets in, acks out: what an ack stands for while writes go around the page cache."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from headrace.base.events import EventLog
+from headrace.datanode.block_files import BlockChecker, create_files
+from headrace.datanode.chunk_checksums import compute_checksums
+from headrace.datanode.context import Context
+from headrace.datanode.dataset import Dataset
+from headrace.datanode.receiver import BlockReceiver
+from headrace.datanode.replica import Pipeline, Replica, ReplicaState
+from headrace.datanode.volume import Volume
+from headrace.testing.clock import SimulatedClock
+from headrace.testing.disk import SimulatedDisk, SimulatedFile
+from headrace.wire.hadoop.block_meta import CRC32C_512
+from headrace.wire.hadoop.packets import encode_packet_header
+from headrace.wire.hadoop.protos.data_transfer_pb2 import PipelineAckProto, Status
+from headrace.wire.hadoop.transfer import parse_delimited
+
+MIB = 1 << 20
+PACKET_BYTES = 64512
+DATA = random.Random(1).randbytes(6 * MIB)
+
+
+class Timers:
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def call_later(self, _delay_ms: float, action: Callable[[], None]) -> Any:
+        self.due.append(action)
+
+    def run(self) -> None:
+        due, self.due = self.due, []
+        for action in due:
+            action()
+
+
+class Writer:
+    """The stream from a writer: what it sent and was not taken, and the acks it got."""
+
+    peer = "writer"
+    backlogged = False
+
+    def __init__(self) -> None:
+        self.receiver: BlockReceiver
+        self.left = b""
+        self.acks: list[tuple[int, list[int]]] = []
+        self.paused = False
+        self.closed = False
+
+    def send(self, parts: Sequence[Any]) -> None:
+        raw = memoryview(b"".join(parts))
+        at = 0
+        while at < len(raw):
+            found = parse_delimited(raw, at)
+            assert found is not None
+            body, at = found
+            ack = PipelineAckProto.FromString(bytes(body))
+            self.acks.append((ack.seqno, [int(reply) for reply in ack.reply]))
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+
+    def close(self, reason: str, **_how: bool) -> None:
+        if not self.closed:
+            self.closed = True
+            self.receiver.on_closed(reason)
+
+    def show(self, more: bytes = b"") -> None:
+        """One read, as `TransferSession` hands it over; the view is worthless afterwards."""
+        self.left += more
+        while self.left and not self.paused and not self.closed:
+            buffer = bytearray(self.left)
+            count = self.receiver.on_data(memoryview(buffer))
+            buffer[:] = bytes(len(buffer))
+            self.left = self.left[count:]
+            if not count:
+                return
+
+
+class World:
+    """One replica of a writer that is known to sync."""
+
+    def __init__(self) -> None:
+        self.disk = SimulatedDisk(defer_syncs=True)
+        self.timers = Timers()
+        clock = SimulatedClock()
+        self.disk.make_directory("/v")
+        volume = Volume(self.disk, "/v")
+        volume.rbw = "/v/rbw"
+        self.replica = Replica(1, 1001, 0, ReplicaState.RBW, volume)
+        self.disk.make_directory(self.replica.folder)
+        for folder in ("/", "/v"):
+            self.disk.sync_directory(folder)
+        files = create_files(self.disk, self.replica.data_path, self.replica.meta_path, CRC32C_512)
+        self.data, self.meta = files
+        self.replica.pipeline = Pipeline(*files, CRC32C_512, 0)
+        context = Context(
+            Dataset(self.disk, [volume], lambda action: action()),
+            lambda *_: None,
+            clock,
+            self.timers,  # type: ignore[arg-type]
+            EventLog(lambda _: None, clock, "debug"),
+        )
+        context.sync_habits.on_block_ended("client", True)
+        self.ends: list[bool] = []
+        self.writer = Writer()
+        self.writer.receiver = self.receiver = BlockReceiver(
+            context,
+            self.replica,
+            self.writer,
+            None,
+            acks=True,
+            on_done=self.ends.append,
+            on_last=lambda: None,
+            on_corrupt=lambda: None,
+            client_name="client",
+        )
+        self.seqno = 0
+        self.sent = 0
+
+    def packet(
+        self, count: int, *, at: int | None = None, sync: bool = False, damaged: bool = False
+    ) -> bytes:
+        """The next `count` bytes, or some that start further back."""
+        start = self.sent if at is None else at
+        data = bytearray(DATA[start : start + count])
+        sums = compute_checksums(CRC32C_512, data)
+        if damaged:
+            data[count // 2] ^= 1
+        header = encode_packet_header(len(sums), count, start, self.seqno, False, sync)
+        self.seqno += 1
+        self.sent = max(self.sent, start + count)
+        return header + sums + bytes(data)
+
+    def packets(self, number: int, count: int = PACKET_BYTES) -> bytes:
+        return b"".join(self.packet(count) for _ in range(number))
+
+    def settle(self) -> None:
+        """Let everything happen that is under way; nothing more comes from the writer."""
+        for _ in range(100):
+            self.writer.show()
+            done = self.disk.complete_syncs()
+            due = len(self.timers.due)
+            self.timers.run()
+            if not done and not due:
+                return
+        raise AssertionError("it does not come to rest")
+
+    def acked(self) -> list[int]:
+        return [seqno for seqno, replies in self.writer.acks if not any(replies)]
+
+    def check(self) -> None:
+        """What counts is in the file, byte for byte, and its checksums are beside it."""
+        length = self.replica.num_bytes
+        assert self.data.size() == length
+        assert self.data.read(0, length) == DATA[:length]
+        checker = BlockChecker(self.data, self.meta, length)
+        while checker.step():
+            pass
+        assert checker.position == length
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+@pytest.mark.parametrize("count", [100, PACKET_BYTES, 6 * PACKET_BYTES])
+def test_what_is_acked_as_synced_survives_a_power_cut(count: int, is_direct: bool) -> None:
+    """hsync's packet usually carries data of its own. It may be the first of those that are written
+    around the page cache, together with others of the same read."""
+    world = World()
+    world.writer.show(world.packets(17))
+    if is_direct:
+        world.writer.show(world.packets(6))
+    world.writer.show(world.packets(6) + world.packet(count, sync=True))
+    for _ in range(100):
+        if len(world.acked()) == world.seqno:
+            break
+        world.writer.show()
+        if not world.disk.complete_syncs(1):
+            world.timers.run()
+    assert world.acked() == list(range(world.seqno))
+    world.check()
+    assert isinstance(world.data, SimulatedFile)
+    assert world.data.inode.durable == DATA[: world.sent]
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+@pytest.mark.parametrize("into_chunk", [False, True])
+def test_bytes_that_come_again_in_the_same_read(into_chunk: bool, is_direct: bool) -> None:
+    """A writer flushed amid a chunk and goes on without waiting for the ack."""
+    world = World()
+    world.writer.show(world.packets(17))
+    if is_direct:
+        world.writer.show(world.packets(6))
+    read = world.packets(6) + world.packet(1000)
+    again = world.sent if into_chunk else world.sent // 512 * 512
+    read += world.packet(world.sent // 512 * 512 + 512 - again, at=again)
+    read += world.packets(2)
+    world.writer.show(read)
+    world.settle()
+    assert world.replica.num_bytes == world.sent
+    world.check()
+    assert world.acked() == list(range(world.seqno))
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_a_bad_packet_is_refused_after_those_before_it_are_acked(is_direct: bool) -> None:
+    """An ack out of order would be the wrong node's fault for whoever reads it."""
+    world = World()
+    world.writer.show(world.packets(17))
+    if is_direct:
+        world.writer.show(world.packets(6))
+    world.writer.show(world.packets(6))
+    good = world.seqno
+    world.writer.show(world.packet(PACKET_BYTES, damaged=True) + world.packets(1))
+    world.settle()
+    assert world.acked() == list(range(good))
+    assert world.writer.acks[good:] == [(good, [Status.ERROR_CHECKSUM])]
+    assert world.ends == [False]
+    assert world.replica.num_bytes == good * PACKET_BYTES
+    world.check()
+
+
+@pytest.mark.parametrize("offset", [0, 1 << 40])
+def test_where_a_packet_without_data_says_it_is_does_not_matter(offset: int) -> None:
+    world = World()
+    world.writer.show(world.packets(2) + encode_packet_header(0, 0, offset, 2, True))
+    assert world.acked() == [0, 1, 2]
+    assert world.ends == [True]
