@@ -22,6 +22,7 @@ from headrace.namespace.blocks import (
 )
 from headrace.namespace.caching import CacheTable
 from headrace.namespace.datanodes import ReportedReplica, StorageInfo
+from headrace.namespace.edits import PlainEdit, Record, RetryEntry, RetryKey
 from headrace.namespace.inodes import (
     ROOT_ID,
     Access,
@@ -32,16 +33,9 @@ from headrace.namespace.inodes import (
     Snapshot,
 )
 from headrace.namespace.leases import LeaseTable
-from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.status import default_locate
 from headrace.namespace.values import SnapshotDiffEntry
-
-
-class RetryEntry(NamedTuple):
-    request: str
-    time_ms: int
-    result: bytes
 
 
 class Freed(NamedTuple):
@@ -90,7 +84,7 @@ class Namespace:
         """Inodes, live or detached, with saved states."""
         self.quota_count = 0
         self.caching = CacheTable()
-        self.retry_cache: OrderedDict[tuple[bytes, int], RetryEntry] = OrderedDict()
+        self.retry_cache: OrderedDict[RetryKey, RetryEntry] = OrderedDict()
         self._retries_whole_ms = -1
         """Until then the oldest entry of the cache is not expired."""
         self.freed: list[Freed] = []
@@ -110,23 +104,29 @@ class Namespace:
 
     # -- replay ------------------------------------------------------------------------------
 
-    def replay(self, record: Edit) -> None:
+    def replay(self, record: Record) -> None:
+        if isinstance(record, PlainEdit):
+            self.sequence += 1
+            record.replay(self)
+            if record.retry_entry is not None:
+                self._remember(record.retry_key, record.retry_entry)
+            return
         name = record.WhichOneof("op")
         assert name is not None, "a record without a change"
         self.sequence += 1
         REPLAYS[name](self, getattr(record, name))
         client_id = record.client_id
         if client_id:
-            self._remember(client_id, record)
+            entry = RetryEntry(record.request, record.time_ms, record.result)
+            self._remember((client_id, record.call_id), entry)
 
-    def _remember(self, client_id: bytes, record: Edit) -> None:
-        key = (client_id, record.call_id)
-        time_ms = record.time_ms
+    def _remember(self, key: RetryKey, entry: RetryEntry) -> None:
+        time_ms = entry.time_ms
         cache = self.retry_cache
         if key in cache:
             del cache[key]
             self._retries_whole_ms = -1
-        cache[key] = RetryEntry(record.request, time_ms, record.result)
+        cache[key] = entry
         if time_ms > self._retries_whole_ms or len(cache) > self.settings.retry_cache_entries_max:
             self._forget_retries(time_ms)
 

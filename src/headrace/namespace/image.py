@@ -18,7 +18,8 @@ from struct import Struct
 from headrace.base.crc32c import crc32c
 from headrace.base.errors import HeadraceError
 from headrace.namespace.blocks import BlockInfo
-from headrace.namespace.filesystem import Namespace, RetryEntry, all_blocks
+from headrace.namespace.edits import RetryEntry
+from headrace.namespace.filesystem import Namespace, all_blocks
 from headrace.namespace.image_rare import (
     caching_message,
     inode_message,

@@ -20,6 +20,7 @@ from headrace.log.file_budget import FileBudget
 from headrace.log.partition_log import PartitionLog
 from headrace.namespace import refusals, retries
 from headrace.namespace.caller import Caller
+from headrace.namespace.edits import PlainEdit, Record
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
@@ -33,8 +34,8 @@ NAMESPACE_TOPIC = "__namespace"
 NAMESPACE_TOPIC_ID = bytes(15) + b"\x02"
 
 
-def encode_edit(edit: Edit) -> bytes:
-    return edit.SerializeToString()
+def encode_edit(edit: Record) -> bytes:
+    return edit.encoded() if isinstance(edit, PlainEdit) else edit.SerializeToString()
 
 
 def decode_edit(data: bytes) -> Edit:
@@ -51,7 +52,7 @@ def decode_edit(data: bytes) -> Edit:
 T = TypeVar("T")
 
 EDIT_CODEC = RecordCodec(encode_edit, decode_edit)
-Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Edit], T]]
+Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Record], T]]
 _SLOW_SYNC_MS = 15
 """From here on the loop goes on while a thread waits for the disk."""
 _SLOW_SHARED_SYNC_MS = 2
@@ -172,11 +173,11 @@ class _NamespaceHost(SoleHost[Namespace]):
         """It failed, or more wait for it than it keeps."""
         return self.failure is not None or len(self._waiting) >= METADATA_WAITING_MAX
 
-    def _encode(self, records: Sequence[Edit]) -> list[KeyValue]:
+    def _encode(self, records: Sequence[Record]) -> list[KeyValue]:
         values: list[KeyValue] = []
         size = 0
         for record in records:
-            value = record.SerializeToString()
+            value = encode_edit(record)
             size += len(value) + _RECORD_OVERHEAD_BYTES
             values.append((None, value))
         if size > METADATA_BATCH_BYTES_MAX:
@@ -188,7 +189,7 @@ class _NamespaceHost(SoleHost[Namespace]):
         self._gathered_bytes += size
         return values
 
-    def _append(self, records: Sequence[Edit], batch: list[KeyValue]) -> bool:
+    def _append(self, records: Sequence[Record], batch: list[KeyValue]) -> bool:
         state = self.state
         try:
             for record in records:
@@ -256,7 +257,7 @@ class _NamespaceHost(SoleHost[Namespace]):
             return
         self._on_group_durable(records, log.log_end_offset)
 
-    def _on_group_durable(self, records: Sequence[Edit], end_offset: int) -> None:
+    def _on_group_durable(self, records: Sequence[Record], end_offset: int) -> None:
         took_ms = self._clock.monotonic_ms() - self._began_ms
         self._sync_ms += (took_ms - self._sync_ms) / _SYNCS_WEIGHED
         super()._on_group_durable(records, end_offset)
@@ -299,7 +300,7 @@ class Journal:
         """`at_turn_end`: how to have something done when the loop's turn ends; it allows the loop
         to wait for a quick disk."""
 
-        def committed(records: Sequence[Edit], _last_offset: int) -> None:
+        def committed(records: Sequence[Record], _last_offset: int) -> None:
             on_committed(len(records))
 
         self._host = _NamespaceHost(
@@ -331,7 +332,7 @@ class Journal:
         return self._host.failure
 
     def submit(
-        self, decide: Callable[[Namespace], tuple[Sequence[Edit], T]], *, hold: bool = False
+        self, decide: Callable[[Namespace], tuple[Sequence[Record], T]], *, hold: bool = False
     ) -> Promise[T]:
         promise = self._host.submit(decide, hold=hold)
         if isinstance(promise.error, HostOverloaded):

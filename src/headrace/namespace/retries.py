@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
+from headrace.namespace.edits import PlainEdit, Record, RetryEntry
 from headrace.namespace.inodes import FileInode
-from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import (
     AddCacheDirective,
     Append,
@@ -30,7 +30,11 @@ def fingerprint(request: Any) -> str:
     return f"{type(request).__name__} {first}"
 
 
-def stamp(record: Edit, caller: Caller, request: Any, result: Any, now_ms: int) -> None:
+def stamp(record: Record, caller: Caller, request: Any, result: Any, now_ms: int) -> None:
+    if isinstance(record, PlainEdit):
+        record.retry_key = (caller.client_id, caller.call_id)
+        record.retry_entry = RetryEntry(fingerprint(request), now_ms, _encode(result))
+        return
     record.client_id = caller.client_id
     record.call_id = caller.call_id
     record.request = fingerprint(request)
@@ -41,7 +45,7 @@ def stamp(record: Edit, caller: Caller, request: Any, result: Any, now_ms: int) 
 def _encode(result: Any) -> bytes:
     if result is None:
         return b""
-    if isinstance(result, FileStatus):
+    if isinstance(result, (FileInode, FileStatus)):
         return b"%d" % result.inode_id
     if isinstance(result, LastBlockWithStatus):
         return b"%d" % result.status.inode_id

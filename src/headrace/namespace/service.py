@@ -8,7 +8,7 @@ answer again. A retry finds the entry that replay put into the cache: while the 
 (and then waits for the same sync), later, and after a restart.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from headrace.base.clock import Clock, Timers
@@ -20,16 +20,16 @@ from headrace.namespace.block_map import BlockMap
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanodes import DatanodeTable
+from headrace.namespace.edits import Record
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.journal import Journal
 from headrace.namespace.ops import format_namespace
-from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
 from headrace.namespace.safemode import SafeMode
 from headrace.namespace.slices import Slices
 
 R = TypeVar("R")
-Decide = Callable[[Namespace, Any, Caller, int], tuple[list[Edit], R]]
+Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Record], R]]
 Read = Callable[[Namespace, Any, Caller, int], R]
 _FREED_AT_ONCE_MAX = 1_000
 MakeJournal = Callable[[Namespace, Callable[[int], None]], Journal]

@@ -113,7 +113,7 @@ def replay(ns: "Namespace", record: edits_pb2.AddBlock) -> None:
     ns.charge(file.parent, 0, file.space - before)
 
 
-def commit(block: BlockInfo, committed: edits_pb2.Block) -> None:
+def commit(block: BlockInfo, committed: ExtendedBlock | edits_pb2.Block) -> None:
     block.num_bytes = committed.num_bytes
     block.generation_stamp = committed.generation_stamp
     if block.uc is not None:

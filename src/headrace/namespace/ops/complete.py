@@ -7,6 +7,7 @@ its length; the file closes, and the answer is true, when every block has a repl
 from typing import TYPE_CHECKING
 
 from headrace.namespace.caller import Caller
+from headrace.namespace.edits import PlainEdit, Record, number_field
 from headrace.namespace.inodes import FileInode
 from headrace.namespace.ops.add_block import commit, is_done
 from headrace.namespace.paths import resolve
@@ -15,14 +16,37 @@ from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Complete
 from headrace.namespace.values import ExtendedBlock
 from headrace.namespace.writing import block_record, check_commit, check_lease
+from headrace.wire.hadoop.rpc_frames import varint
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 
+class CloseFileEdit(PlainEdit):
+    """1 inode_id | 2 time_ms | 3 last"""
+
+    __slots__ = ("file", "last", "time_ms")
+
+    def __init__(self, file: FileInode, time_ms: int, last: ExtendedBlock | None) -> None:
+        self.retry_entry = None
+        self.file = file
+        self.time_ms = time_ms
+        self.last = last
+
+    def change(self) -> bytes:
+        data = b"\x08%b%b" % (varint(self.file.inode_id), number_field(0x10, self.time_ms))
+        if self.last is not None:
+            block = block_record(self.last).SerializeToString()
+            data += b"\x1a%c%b" % (len(block), block)
+        return b"\x32%c%b" % (len(data), data)
+
+    def replay(self, ns: "Namespace") -> None:
+        _end(ns, self.file, self.time_ms, self.last)
+
+
 def decide(
     ns: "Namespace", request: Complete, caller: Caller, now_ms: int
-) -> tuple[list[Edit], bool]:
+) -> tuple[list[Record], bool]:
     if request.file_id:
         inode = ns.inodes.get(request.file_id)
     else:
@@ -34,7 +58,7 @@ def decide(
     if last is not None and not all(is_done(ns, block) for block in file.blocks[:-1]):
         return [], False
     if last is None or last.uc is None:
-        return [_close(file, now_ms, None)], True
+        return [CloseFileEdit(file, now_ms, None)], True
     if not last.uc.is_committed:
         if request.last is None:
             return [], False
@@ -42,10 +66,10 @@ def decide(
         if not _seen(ns, file, request.last):
             record = edits_pb2.CommitBlock(inode_id=file.inode_id, block=block_record(request.last))
             return [Edit(commit_block=record)], False
-        return [_close(file, now_ms, request.last)], True
+        return [CloseFileEdit(file, now_ms, request.last)], True
     if not is_done(ns, last):
         return [], False
-    return [_close(file, now_ms, None)], True
+    return [CloseFileEdit(file, now_ms, None)], True
 
 
 def _was_completed(inode: object, last: ExtendedBlock | None) -> bool:
@@ -72,18 +96,14 @@ def _seen(ns: "Namespace", file: FileInode, last: ExtendedBlock) -> bool:
     return count >= ns.settings.replication_min
 
 
-def _close(file: FileInode, now_ms: int, last: ExtendedBlock | None) -> Edit:
-    edit = Edit()
-    record = edit.close_file
-    record.inode_id = file.inode_id
-    record.time_ms = now_ms
-    if last is not None:
-        record.last.CopyFrom(block_record(last))
-    return edit
-
-
 def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
-    file = ns.file(record.inode_id)
+    last = record.last if record.HasField("last") else None
+    _end(ns, ns.file(record.inode_id), record.time_ms, last)
+
+
+def _end(
+    ns: "Namespace", file: FileInode, time_ms: int, last: ExtendedBlock | edits_pb2.Block | None
+) -> None:
     ns.before_change(file)
     before = file.space if file.blocks else 0
     features = file.features
@@ -92,12 +112,11 @@ def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
     ns.leases.remove(features.writer.client_name, file.inode_id)
     features.writer = None
     file.drop_plain_features()
-    if record.HasField("last"):
-        commit(file.blocks[-1], record.last)
-        ns.generation_stamp = max(ns.generation_stamp, record.last.generation_stamp)
+    if last is not None:
+        commit(file.blocks[-1], last)
+        ns.generation_stamp = max(ns.generation_stamp, last.generation_stamp)
     for block in file.blocks[-2:]:
         ns.complete_block(block)
-    time_ms = record.time_ms
     if time_ms:
         file.modification_time_ms = time_ms
     if ns.quota_count:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
+from headrace.namespace.edits import PlainEdit, Record, number_field
 from headrace.namespace.inodes import DirectoryInode, Inode
 from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import (
@@ -13,18 +14,36 @@ from headrace.namespace.permissions import (
     require_subtree,
 )
 from headrace.namespace.protos import edits_pb2
-from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Delete
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.rpc_frames import varint
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 
+class DeleteEdit(PlainEdit):
+    """1 inode_id | 2 time_ms"""
+
+    __slots__ = ("inode", "time_ms")
+
+    def __init__(self, inode: Inode, time_ms: int) -> None:
+        self.retry_entry = None
+        self.inode = inode
+        self.time_ms = time_ms
+
+    def change(self) -> bytes:
+        data = b"\x08%b%b" % (varint(self.inode.inode_id), number_field(0x10, self.time_ms))
+        return b"\x62%c%b" % (len(data), data)
+
+    def replay(self, ns: "Namespace") -> None:
+        ns.detach(self.inode, self.time_ms)
+
+
 def decide(
     ns: "Namespace", request: Delete, caller: Caller, now_ms: int
-) -> tuple[list[Edit], bool]:
+) -> tuple[list[Record], bool]:
     resolved = resolve(ns, request.src, caller, follow=False, write=True)
     inode = resolved.inode
     if inode is None or inode is ns.root:
@@ -41,11 +60,7 @@ def decide(
         require_subtree(ns, inode, caller, 7)
     if ns.snapshottable:
         refuse_with_snapshots(ns, inode)
-    edit = Edit()
-    record = edit.delete
-    record.inode_id = inode.inode_id
-    record.time_ms = now_ms
-    return [edit], True
+    return [DeleteEdit(inode, now_ms)], True
 
 
 def refuse_with_snapshots(ns: "Namespace", top: Inode) -> None:

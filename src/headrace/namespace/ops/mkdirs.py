@@ -4,19 +4,54 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import acls, creating, refusals
 from headrace.namespace.caller import Caller
+from headrace.namespace.edits import (
+    PlainEdit,
+    Record,
+    access_fields,
+    acl_fields,
+    number_field,
+    text_field,
+)
 from headrace.namespace.inodes import DirectoryInode
 from headrace.namespace.paths import resolve
 from headrace.namespace.protos import edits_pb2
-from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Mkdirs
+from headrace.wire.hadoop.rpc_frames import varint
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 
+class MkdirEdit(PlainEdit):
+    """1 inode_id | 2 parent_id | 3 name | 4 owner | 5 group | 6 mode | 7 time_ms | 8 acl"""
+
+    __slots__ = ("inode", "parent_id")
+
+    def __init__(self, inode: DirectoryInode, parent_id: int) -> None:
+        self.retry_entry = None
+        self.inode = inode
+        self.parent_id = parent_id
+
+    def change(self) -> bytes:
+        inode = self.inode
+        data = b"\x08%b%b%b%b%b%b" % (
+            varint(inode.inode_id),
+            number_field(0x10, self.parent_id),
+            text_field(0x1A, inode.name),
+            access_fields(inode.access),
+            number_field(0x38, inode.modification_time_ms),
+            acl_fields(0x42, inode.acl) if inode.features is not None else b"",
+        )
+        return b"\x12%b%b" % (varint(len(data)), data)
+
+    def replay(self, ns: "Namespace") -> None:
+        inode = self.inode
+        ns.add_inode(ns.directory(self.parent_id), inode, inode.modification_time_ms)
+
+
 def decide(
     ns: "Namespace", request: Mkdirs, caller: Caller, now_ms: int
-) -> tuple[list[Edit], bool]:
+) -> tuple[list[Record], bool]:
     resolved = resolve(ns, request.src, caller, write=True)
     if resolved.inode is not None:
         if isinstance(resolved.inode, DirectoryInode):
@@ -32,18 +67,11 @@ def decide(
     )
     acl, group = creating.parent_acl_and_group(resolved)
     mode, inherited = acls.inherited(acl, request.mode, request.unmasked, is_directory=True)
-    edit = Edit()
-    record = edit.mkdir
-    record.inode_id = inode_id
-    record.parent_id = parent_id
-    record.name = resolved.name
-    record.owner = caller.user
-    record.group = group
-    record.mode = mode & 0o1777
-    record.time_ms = now_ms
+    access = ns.access(caller.user, group, mode & 0o1777)
+    directory = DirectoryInode(inode_id, resolved.name, access, now_ms)
     if inherited:
-        record.acl.extend(acls.to_records(inherited))
-    return [*parents, edit], True
+        directory.with_features().acl = inherited
+    return [*parents, MkdirEdit(directory, parent_id)], True
 
 
 def replay(ns: "Namespace", record: edits_pb2.Mkdir) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import creating, quotas, refusals
 from headrace.namespace.caller import Caller
+from headrace.namespace.edits import PlainEdit, Record, number_field, text_field
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SymlinkInode
 from headrace.namespace.ops.delete import refuse_with_snapshots
 from headrace.namespace.paths import Resolved, resolve
@@ -16,17 +17,53 @@ from headrace.namespace.permissions import (
     require_sticky,
 )
 from headrace.namespace.protos import edits_pb2
-from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Rename, Rename2
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.rpc_frames import varint
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 
+class RenameEdit(PlainEdit):
+    """1 inode_id | 2 parent_id | 3 name | 4 time_ms | 5 replaced_id"""
+
+    __slots__ = ("inode", "name", "parent", "replaced", "time_ms")
+
+    def __init__(
+        self,
+        inode: Inode,
+        parent: DirectoryInode,
+        name: str,
+        time_ms: int,
+        replaced: Inode | None,
+    ) -> None:
+        self.retry_entry = None
+        self.inode = inode
+        self.parent = parent
+        self.name = name
+        self.time_ms = time_ms
+        self.replaced = replaced
+
+    def change(self) -> bytes:
+        data = b"\x08%b%b%b%b%b" % (
+            varint(self.inode.inode_id),
+            number_field(0x10, self.parent.inode_id),
+            text_field(0x1A, self.name),
+            number_field(0x20, self.time_ms),
+            b"" if self.replaced is None else b"\x28" + varint(self.replaced.inode_id),
+        )
+        return b"\x6a%b%b" % (varint(len(data)), data)
+
+    def replay(self, ns: "Namespace") -> None:
+        if self.replaced is not None:
+            ns.detach(self.replaced, self.time_ms)
+        _move(ns, self.inode, self.parent, self.name, self.time_ms)
+
+
 def decide(
     ns: "Namespace", request: Rename, caller: Caller, now_ms: int
-) -> tuple[list[Edit], bool]:
+) -> tuple[list[Record], bool]:
     source = resolve(ns, request.src, caller, follow=False, write=True)
     target = resolve(ns, request.dst, caller, follow=False, write=True)
     if isinstance(target.inode, DirectoryInode) and source.names:
@@ -46,7 +83,7 @@ def decide(
 
 def decide2(
     ns: "Namespace", request: Rename2, caller: Caller, now_ms: int
-) -> tuple[list[Edit], None]:
+) -> tuple[list[Record], None]:
     source = resolve(ns, request.src, caller, follow=False, write=True)
     target = resolve(ns, request.dst, caller, follow=False, write=True)
     _check_permission(ns, source, target, caller)
@@ -117,7 +154,7 @@ def _record(
     target: Resolved,
     parent: DirectoryInode | None,
     now_ms: int,
-) -> Edit:
+) -> RenameEdit:
     inode, name = source.inode, target.name
     assert inode is not None
     assert parent is not None
@@ -131,15 +168,7 @@ def _record(
         if replaced is None:
             creating.check_room(ns, parent)
         _check_quota(ns, inode, parent, replaced)
-    edit = Edit()
-    record = edit.rename
-    record.inode_id = inode.inode_id
-    record.parent_id = parent.inode_id
-    record.name = name
-    record.time_ms = now_ms
-    if replaced is not None:
-        record.replaced_id = replaced.inode_id
-    return edit
+    return RenameEdit(inode, parent, name, now_ms, replaced)
 
 
 def _check_quota(
@@ -172,8 +201,12 @@ def _usage(top: Inode) -> tuple[int, int]:
 def replay(ns: "Namespace", record: edits_pb2.Rename) -> None:
     if record.replaced_id:
         ns.detach(ns.inodes[record.replaced_id], record.time_ms)
-    inode = ns.inodes[record.inode_id]
-    source, target = inode.parent, ns.directory(record.parent_id)
+    inode, target = ns.inodes[record.inode_id], ns.directory(record.parent_id)
+    _move(ns, inode, target, record.name, record.time_ms)
+
+
+def _move(ns: "Namespace", inode: Inode, target: DirectoryInode, name: str, time_ms: int) -> None:
+    source = inode.parent
     assert source is not None
     if ns.quota_count and source is not target:
         names, space = _usage(inode)
@@ -185,6 +218,6 @@ def replay(ns: "Namespace", record: edits_pb2.Rename) -> None:
         ns.before_change(inode)
         ns.capture_moved(inode)
     source.remove(inode)
-    inode.name = record.name
+    inode.name = name
     target.add(inode)
-    source.modification_time_ms = target.modification_time_ms = record.time_ms
+    source.modification_time_ms = target.modification_time_ms = time_ms
