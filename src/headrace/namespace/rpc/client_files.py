@@ -51,7 +51,7 @@ def _create(message: pb.CreateRequestProto) -> requests.Create:
     )
 
 
-def _created(status: FileStatus) -> bytes:
+def created(status: FileStatus) -> bytes:
     """CreateResponseProto, encoded."""
     data = (
         new_file_status(status)
@@ -121,7 +121,7 @@ def bad_blocks_of(blocks: Iterable[LocatedBlockProto]) -> BadBlocks:
 
 
 FILES: dict[str, Translation] = {
-    "create": Translation(_create, _created),
+    "create": Translation(_create, created),
     "append": Translation(
         lambda m: requests.Append(m.src, m.clientName, m.flag or requests.APPEND),
         _appended,

@@ -9,16 +9,23 @@ held until all that it tells of is durable.
 from collections.abc import Callable
 from typing import Any
 
+from google.protobuf.message import Message
+
 from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import FileInode
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.ops import complete, create, delete, mkdirs, rename
 from headrace.namespace.paths import find
-from headrace.namespace.rpc.client_files import FILES
+from headrace.namespace.requests import Complete, Create, Delete, Mkdirs, Rename, Rename2
+from headrace.namespace.rpc.client_files import FILES, created
 from headrace.namespace.rpc.client_tree import TREE, encoded_bool
-from headrace.namespace.rpc.status_bytes import inode_status
-from headrace.namespace.rpc.translation import Groups, Translation
+from headrace.namespace.rpc.short_requests import Rests, one_path, read_complete, two_paths
+from headrace.namespace.rpc.status_bytes import created_status, inode_status
+from headrace.namespace.rpc.translation import Groups
 from headrace.namespace.service import Decide
+from headrace.namespace.values import FileStatus
 from headrace.wire.hadoop.rpc_frames import wrapped_bytes
+from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
 from headrace.wire.hadoop.rpc_session import Later, RpcSession, ShortRead, ShortWrite
 
 _SRC = 0x0A
@@ -66,32 +73,44 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
         return Caller(user, groups(user), session.client_id, call_id, session.host)
 
     def change(
-        translation: Translation, decide: Decide[Any], execute: Any = decide_plainly
+        name: str, request_class: type[tuple[Any, ...]], decide: Decide[Any], *paths: str
     ) -> ShortWrite:
-        request_of: Callable[[Any], Any] = translation.request
-        response_of: Callable[[Any], Any] = translation.response
+        request_of, response_of = TREE[name]
 
-        def answer(message: Any, session: RpcSession, call_id: int) -> bytes:
-            result = execute(decide, request_of(message), caller_of(session, call_id))
-            body: bytes = response_of(result)
+        def answer(request: Any, session: RpcSession, call_id: int) -> bytes:
+            result = decide_plainly(decide, request, caller_of(session, call_id))
+            body: bytes = response_of(result)  # type: ignore[assignment]
             return body
 
-        return answer
+        rests = Rests(message_class(name), request_of, paths)
+        read = (one_path if len(paths) == 1 else two_paths)(request_class, rests)
+        return ShortWrite(read, request_of, answer)
 
-    complete_request = FILES["complete"].request
+    def create_file(request: Create, session: RpcSession, call_id: int) -> bytes:
+        caller = caller_of(session, call_id)
+        made: FileInode | FileStatus = decide_now(create.decide_file, request, caller)
+        if isinstance(made, FileStatus):  # of a retry
+            return created(made)
+        return wrapped_bytes(created_status(made))
 
-    def complete_file(message: Any, session: RpcSession, call_id: int) -> bytes | Later:
-        request = complete_request(message)
+    def complete_file(request: Complete, session: RpcSession, call_id: int) -> bytes | Later:
         caller = caller_of(session, call_id)
         if decide_plainly(complete.decide, request, caller):
             return encoded_bool(True)
         return Later(namenode.completing(request, caller), encoded_bool)
 
+    create_of = FILES["create"].request
+    create_rests = Rests(message_class("create"), create_of, ("src",))
     return {
-        "create": change(FILES["create"], create.decide, decide_now),
-        "complete": complete_file,
-        "mkdirs": change(TREE["mkdirs"], mkdirs.decide),
-        "rename": change(TREE["rename"], rename.decide),
-        "rename2": change(TREE["rename2"], rename.decide2),
-        "delete": change(TREE["delete"], delete.decide),
+        "create": ShortWrite(one_path(Create, create_rests), create_of, create_file),
+        "complete": ShortWrite(read_complete, FILES["complete"].request, complete_file),
+        "mkdirs": change("mkdirs", Mkdirs, mkdirs.decide, "src"),
+        "rename": change("rename", Rename, rename.decide, "src", "dst"),
+        "rename2": change("rename2", Rename2, rename.decide2, "src", "dst"),
+        "delete": change("delete", Delete, delete.decide, "src"),
     }
+
+
+def message_class(name: str) -> Callable[[], type[Message]]:
+    """Made when it is first needed."""
+    return lambda: CLIENT_NAMENODE.methods[name].request_class

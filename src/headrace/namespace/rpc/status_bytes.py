@@ -87,6 +87,20 @@ def inode_status(inode: Inode) -> bytes | None:
     return None
 
 
+def created_status(file: FileInode) -> bytes:
+    """What `create` answers of the file that it made: it has nothing yet, no policy either."""
+    time = _number(file.modification_time_ms)
+    return _FILE % (
+        b"\x00",
+        _access(*file.access),
+        time,
+        time,
+        _sizes(file.replication, file.block_size),
+        varint(file.inode_id),
+        _marks(0, _HAS_ACL) if file.acl else _NO_MARKS,
+    )
+
+
 def is_new_file(status: FileStatus) -> bool:
     """Whether `new_file_status` tells all of it."""
     return status.kind == FILE and not (status.length or status.path or status.locations)

@@ -50,9 +50,16 @@ ShortRead = Callable[[bytes, "RpcSession"], bytes | None]
 answer, which leaves when the endpoint's `hold` lets it. None: this request takes the handler's
 way."""
 
-ShortWrite = Callable[[Any, "RpcSession", int], "bytes | Later"]
-"""The short way of a change: from a request and the id of its call to the bytes of its answer,
-likewise."""
+
+class ShortWrite(NamedTuple):
+    """The short way of a change."""
+
+    read: Callable[[bytes], Any]
+    """What is asked, from the bytes of a request; None: they are to be parsed as a message."""
+    translate: Callable[[Any], Any]
+    """What is asked, from the message."""
+    answer: Callable[[Any, "RpcSession", int], "bytes | Later"]
+    """From what is asked and the id of its call to the bytes of the answer, likewise."""
 
 
 class Receiver(Protocol):

@@ -117,23 +117,19 @@ class RpcSession(RpcOpening):
             return None
         if start + size != len(frame):
             return None
-        read = served.read
-        if read is not None:
-            body = read(frame[start:], self)
-            if body is not None:
-                self._endpoint.calls[served.name] += 1
-                return self._held(frames.repeated_answer(call_id, answer_tail, body))
-        request = served.request_class()
-        try:
-            request.ParseFromString(frame[start:])
-        except DecodeError:
-            return None
-        if not request.IsInitialized():  # parsing does not look
-            return None
+        data = frame[start:]
         try:
             if served.write is not None:
-                return self._write(served, request, call_id, answer_tail)
-            return self._answered(served, request, self._call(call_id))
+                return self._write(served, served.write, data, call_id, answer_tail)
+            if served.read is not None:
+                body = served.read(data, self)
+                if body is not None:
+                    self._endpoint.calls[served.name] += 1
+                    return self._held(frames.repeated_answer(call_id, answer_tail, body))
+            message = _parsed(served.request_class, data)
+            if message is None:
+                return None
+            return self._answered(served, message, self._call(call_id))
         except RemoteError as error:
             return self._refusal(self._call(call_id), error)
         except ProtocolError as error:
@@ -143,10 +139,19 @@ class RpcSession(RpcOpening):
         """A first try of the client that called last."""
         return RpcCall(self.user, self._real_user, self.client_id, call_id, 0, self.host)
 
-    def _write(self, served: Served, request: Message, call_id: int, answer_tail: bytes) -> bytes:
-        self._endpoint.calls[served.name] += 1
-        assert served.write is not None
-        body = served.write(request, self, call_id)
+    def _write(
+        self, served: Served, write: ShortWrite, data: bytes, call_id: int, answer_tail: bytes
+    ) -> bytes | None:
+        request = write.read(data)
+        if request is None:
+            message = _parsed(served.request_class, data)
+            if message is None:
+                return None
+            self._endpoint.calls[served.name] += 1
+            request = write.translate(message)
+        else:
+            self._endpoint.calls[served.name] += 1
+        body = write.answer(request, self, call_id)
         if isinstance(body, Later):
             return self._later(self._call(call_id), body)
         return self._held(frames.repeated_answer(call_id, answer_tail, body))
@@ -316,6 +321,16 @@ class RpcSession(RpcOpening):
             f"IPC server unable to read call parameters: {error}",
             call_id,
         )
+
+
+def _parsed(message_class: type[Message], data: bytes) -> Message | None:
+    """None: it is broken."""
+    message = message_class()
+    try:
+        message.ParseFromString(data)
+    except DecodeError:
+        return None
+    return message if message.IsInitialized() else None  # parsing does not look
 
 
 def _as_it_is(result: Any) -> Any:

@@ -21,6 +21,7 @@ from headrace.testing.disk import SimulatedDisk
 from headrace.testing.namenode import BLOCK_SIZE, SUPERUSER, SimulatedNameNode
 from headrace.wire.hadoop import rpc_calls, rpc_frames
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import hdfs_pb2 as pb_hdfs
 from headrace.wire.hadoop.protos.acl_pb2 import FsPermissionProto
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
 from headrace.wire.hadoop.rpc_session import RpcSession
@@ -77,6 +78,13 @@ class Side:
         self._session_class = session_class
         self.history: list[tuple[bytes, str]] = []
 
+    @property
+    def journal(self) -> bytes:
+        log = self.cluster.namenode.journal.log
+        region = log.read(0, 2**30, log.log_end_offset).region
+        assert region is not None
+        return region.file.read(region.position, region.length)
+
     def open(self, user: str, client_id: bytes) -> None:
         self.wire = Wire()
         self.session = self._session_class(self.endpoint, self.wire)
@@ -116,6 +124,9 @@ def some_call(rng: Random) -> tuple[str, Any]:
                 createParent=rng.random() < 0.8,
                 replication=rng.choice([1, 3, 3, 1000]),
                 blockSize=rng.choice([BLOCK_SIZE, BLOCK_SIZE, 7]),
+                cryptoProtocolVersion=[pb_hdfs.ENCRYPTION_ZONES],
+                unmasked=rng.choice([None, mode]),
+                ecPolicyName=rng.choice([None, None, None, "replication", "RS-6-3-1024k"]),
             ),
         ),
         (
@@ -140,7 +151,7 @@ def broken(frame: bytes, rng: Random) -> bytes:
         if kind == 0:
             data[rng.randrange(len(data))] = rng.randrange(256)
         elif kind == 1:
-            del data[rng.randrange(1, len(data)) :]
+            del data[rng.randrange(1, len(data) + 1) :]
         elif kind == 2:
             data += rng.randbytes(rng.randrange(1, 5))
         else:
@@ -188,6 +199,7 @@ def test_both_ways_say_the_same(seed: int) -> None:
         side.cluster.advance(1_000)
     assert sides[0].wire.sent == sides[1].wire.sent
     assert sides[0].history == sides[1].history
+    assert sides[0].journal == sides[1].journal
     assert sides[0].endpoint.calls == sides[1].endpoint.calls
     assert sides[0].endpoint.refused == sides[1].endpoint.refused
     assert not sides[0].failures + sides[1].failures
