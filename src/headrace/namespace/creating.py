@@ -4,11 +4,16 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import acls, quotas, refusals
 from headrace.namespace.caller import Caller
-from headrace.namespace.inodes import DirectoryInode
-from headrace.namespace.paths import Resolved
-from headrace.namespace.permissions import require_parent_write
+from headrace.namespace.inodes import DirectoryInode, Inode
+from headrace.namespace.paths import Resolved, plain_names
+from headrace.namespace.permissions import (
+    EXECUTE,
+    WRITE,
+    is_unchecked,
+    may,
+    require_parent_write,
+)
 from headrace.namespace.protos.edits_pb2 import Edit, Mkdir
-from headrace.namespace.values import AclEntry
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
@@ -16,6 +21,37 @@ if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 _IMPLICIT_UWX = 0o300
+
+
+def free_place(ns: "Namespace", path: str, caller: Caller) -> tuple[DirectoryInode, str] | None:
+    """The directory and the name of what is to be made at a path, if nothing is in its way.
+
+    What `resolve` and `plan` would find, in one walk: the path is plain, its last name is free, all
+    above it is there, and the caller may make it. None: they are to be asked, and tell what is
+    wrong or missing.
+    """
+    names = plain_names(path)
+    if names is None or ns.quota_count:
+        return None
+    settings = ns.settings
+    if len(names) > settings.max_path_depth or len(path) > settings.max_path_chars:
+        return None
+    name = names.pop()
+    if len(name) > settings.max_component_length or not name.isascii():
+        return None
+    unchecked = is_unchecked(ns, caller)
+    inode: Inode | None = ns.root
+    for above in names:
+        if type(inode) is not DirectoryInode or not (unchecked or may(ns, inode, caller, EXECUTE)):
+            return None
+        inode = inode.children.get(above)
+    if type(inode) is not DirectoryInode or not (
+        unchecked or may(ns, inode, caller, WRITE | EXECUTE)
+    ):
+        return None
+    if name in inode.children or len(inode.children) >= settings.max_directory_items:
+        return None
+    return inode, name
 
 
 NewNames = tuple[int, int, list[Edit]]
@@ -72,12 +108,6 @@ def plan(
         above_acl = acl
         inode_id, parent_id = inode_id + 1, inode_id
     return inode_id, parent_id, records
-
-
-def parent_acl_and_group(resolved: Resolved) -> tuple[tuple[AclEntry, ...], str]:
-    """Of the nearest directory that is there: what a new inode inherits from."""
-    existing = resolved.chain[-1]
-    return existing.acl, existing.access.group
 
 
 def _check_limits(ns: "Namespace", resolved: Resolved, missing: list[str]) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 _FIXED64 = struct.Struct("<Q")
+_CALL_ID_MAX = 2**31
 RetryKey = tuple[bytes, int]
 """Client id and call id."""
 
@@ -54,26 +55,36 @@ class PlainEdit:
         if entry is None:
             return self.change()
         client_id, call_id = self.retry_key
-        request = entry.request.encode()
-        return b"%b\xaa\x06%b%b%b\xba\x06%b%b%b%b" % (
+        text, time_ms, result = entry
+        request = text.encode()
+        if not (0 < call_id < _CALL_ID_MAX and len(request) < 0x80 and len(client_id) < 0x80):
+            return self.change() + _retry_fields(self.retry_key, entry)
+        return b"%b\xaa\x06%c%b\xb0\x06%b\xba\x06%c%b%b%b" % (
             self.change(),
-            varint(len(client_id)),
+            len(client_id),
             client_id,
-            _call_id_field(call_id),
-            varint(len(request)),
+            varint(call_id << 1),
+            len(request),
             request,
-            _retry_time(entry.time_ms),
-            b"\xca\x06%b%b" % (varint(len(entry.result)), entry.result) if entry.result else b"",
+            _retry_time(time_ms),
+            _retry_result(result) if result else b"",
         )
 
 
 Record = Edit | PlainEdit
 
 
-def _call_id_field(call_id: int) -> bytes:
-    if 0 < call_id < 2**31:
-        return b"\xb0\x06" + varint(call_id << 1)
-    return Edit(call_id=call_id).SerializeToString()
+def _retry_fields(key: RetryKey, entry: RetryEntry) -> bytes:
+    """What is rare is left to the message."""
+    client_id, call_id = key
+    request, time_ms, result = entry
+    return Edit(
+        client_id=client_id, call_id=call_id, request=request, time_ms=time_ms, result=result
+    ).SerializeToString()
+
+
+def _retry_result(result: bytes) -> bytes:
+    return b"\xca\x06%b%b" % (varint(len(result)), result)
 
 
 @lru_cache(maxsize=16)

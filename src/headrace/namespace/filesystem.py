@@ -167,14 +167,16 @@ class Namespace:
         return inode
 
     def add_inode(self, parent: DirectoryInode, inode: Inode, time_ms: int) -> None:
-        self.before_change(parent)
+        if self.snapshots:
+            self.before_change(parent)
         inode_id = inode.inode_id
         self.inodes[inode_id] = inode
         if inode_id > self.last_inode_id:
             self.last_inode_id = inode_id
         parent.add(inode)
         parent.modification_time_ms = time_ms
-        self.charge(parent, 1, 0)
+        if self.quota_count:
+            self.charge(parent, 1, 0)
 
     def detach(self, inode: Inode, time_ms: int) -> None:
         """Take an inode and all below it out of the tree."""

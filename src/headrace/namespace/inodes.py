@@ -132,7 +132,8 @@ class Inode:
         return self.features
 
     def drop_plain_features(self) -> None:
-        if self.features is not None and self.features.is_plain:
+        features = self.features
+        if features is not None and (not features.__dict__ or features.is_plain):
             self.features = None
 
     @property

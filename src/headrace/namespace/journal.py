@@ -142,9 +142,9 @@ class _NamespaceHost(SoleHost[Namespace]):
 
         An at-most-once request is remembered with its result.
         """
-        if self.is_closed():
-            if self.failure is not None:
-                raise self.failure
+        if self.failure is not None:
+            raise self.failure
+        if len(self._waiting) >= METADATA_WAITING_MAX:
             raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
         records, response = decide(self.state, request, caller, now_ms)
         if records:
@@ -177,7 +177,9 @@ class _NamespaceHost(SoleHost[Namespace]):
         values: list[KeyValue] = []
         size = 0
         for record in records:
-            value = encode_edit(record)
+            value = (
+                record.encoded() if isinstance(record, PlainEdit) else record.SerializeToString()
+            )
             size += len(value) + _RECORD_OVERHEAD_BYTES
             values.append((None, value))
         if size > METADATA_BATCH_BYTES_MAX:

@@ -9,6 +9,7 @@ through a symlink is never followed here: the client is told where it leads.
 """
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from headrace.namespace import refusals
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SNAPSHOT_DIRECTORY = ".snapshot"
 RESERVED = ".reserved"
 _EXECUTE = 1
+_KNOWN_CHARS_MAX = 512
 _INODE_ID = re.compile(r"[0-9]{1,19}")
 
 
@@ -72,6 +74,25 @@ def _is_plain(path: str) -> bool:
     return not ("/." in path or "//" in path or ":" in path or "\x00" in path)
 
 
+@lru_cache(maxsize=4096)
+def _plain_names_above(path: str) -> tuple[str, ...] | None:
+    """Files are asked for by folders: the text in front of their names comes again."""
+    if not path:
+        return ()
+    return tuple(path[1:].split("/")) if path[0] == "/" != path[-1] and _is_plain(path) else None
+
+
+def plain_names(path: str) -> list[str] | None:
+    """Components, if no name is empty, begins with a dot or has what names may not have."""
+    if type(path) is not str:  # what is no UTF-8 comes out of a message as bytes
+        return None
+    above, slash, name = path.rpartition("/")
+    if not slash or not name or name[0] == "." or ":" in name or "\x00" in name:
+        return None
+    names = _plain_names_above(above) if len(above) <= _KNOWN_CHARS_MAX else None
+    return None if names is None else [*names, name]
+
+
 def split(path: str) -> list[str]:
     """Components of a legal absolute path; a refusal otherwise."""
     if path == "/":
@@ -95,12 +116,12 @@ def find(ns: "Namespace", path: str, caller: Caller) -> Inode | Literal[False] |
     Plain: no name begins with a dot (`.`, `..`, `.snapshot` and `.reserved` are not looked for
     here), none is empty, all are directories that may be searched, and there is no symlink.
     """
-    names = path.split("/")
-    if names[0] or not names[-1] or not _is_plain(path):
+    names = plain_names(path)
+    if names is None:
         return None
     unchecked = is_unchecked(ns, caller)
     inode: Inode = ns.root
-    for name in names[1:]:
+    for name in names:
         if type(inode) is not DirectoryInode:
             return None
         if not unchecked and not may(ns, inode, caller, _EXECUTE):
@@ -124,6 +145,29 @@ def resolve(
 
     With `write` a path into a snapshot is refused.
     """
+    names = plain_names(path)
+    if names is None:
+        return _resolve_any(ns, path, caller, follow, write)
+    inode: Inode = ns.root
+    chain: list[Inode] = [inode]
+    unchecked = is_unchecked(ns, caller)
+    for name in names:
+        if type(inode) is not DirectoryInode:
+            return _resolve_any(ns, path, caller, follow, write)
+        if not unchecked and not may(ns, inode, caller, _EXECUTE):
+            raise refusals.access_denied(caller.user, "EXECUTE", inode)
+        child = inode.children.get(name)
+        if child is None:
+            return Resolved(path, names, chain, None, CURRENT)
+        chain.append(child)
+        inode = child
+    if type(inode) is SymlinkInode and follow:
+        return _resolve_any(ns, path, caller, follow, write)
+    return Resolved(path, names, chain, inode, CURRENT)
+
+
+def _resolve_any(ns: "Namespace", path: str, caller: Caller, follow: bool, write: bool) -> Resolved:
+    """The same for paths that are not plain, or lead through what is no directory."""
     names = split(path)
     if names and names[0] == RESERVED:
         names = _from_reserved(ns, path, names)

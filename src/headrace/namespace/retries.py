@@ -26,14 +26,17 @@ _PATH_CHARS_MAX = 512
 
 def fingerprint(request: Any) -> str:
     """Enough to tell a retry from another request under the same ids."""
-    first = str(request[0])[:_PATH_CHARS_MAX]
+    first = str(request[0])
+    if len(first) > _PATH_CHARS_MAX:
+        first = first[:_PATH_CHARS_MAX]
     return f"{type(request).__name__} {first}"
 
 
 def stamp(record: Record, caller: Caller, request: Any, result: Any, now_ms: int) -> None:
     if isinstance(record, PlainEdit):
         record.retry_key = (caller.client_id, caller.call_id)
-        record.retry_entry = RetryEntry(fingerprint(request), now_ms, _encode(result))
+        entry = (fingerprint(request), now_ms, _encode(result))
+        record.retry_entry = tuple.__new__(RetryEntry, entry)
         return
     record.client_id = caller.client_id
     record.call_id = caller.call_id
@@ -45,7 +48,7 @@ def stamp(record: Record, caller: Caller, request: Any, result: Any, now_ms: int
 def _encode(result: Any) -> bytes:
     if result is None:
         return b""
-    if isinstance(result, (FileInode, FileStatus)):
+    if type(result) is FileInode or isinstance(result, FileStatus):
         return b"%d" % result.inode_id
     if isinstance(result, LastBlockWithStatus):
         return b"%d" % result.status.inode_id

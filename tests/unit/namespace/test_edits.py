@@ -12,7 +12,7 @@ from headrace.namespace.filesystem import Namespace
 from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Writer
 from headrace.namespace.journal import encode_edit
 from headrace.namespace.ops.complete import CloseFileEdit
-from headrace.namespace.ops.create import AddFileEdit
+from headrace.namespace.ops.create import AddFileEdit, FileKind
 from headrace.namespace.ops.delete import DeleteEdit
 from headrace.namespace.ops.mkdirs import MkdirEdit
 from headrace.namespace.ops.rename import RenameEdit
@@ -60,7 +60,8 @@ def some_edit(rng: Random) -> tuple[PlainEdit, pb.Edit]:
             client_name=writer.client_name,
             client_machine=writer.client_machine,
         )
-        return AddFileEdit(file, parent_id, writer), pb.Edit(add_file=message)
+        kind = FileKind(access, replication, block_size, *writer)
+        return AddFileEdit(file, parent_id, kind), pb.Edit(add_file=message)
     if kind == 1:
         return MkdirEdit(directory, parent_id), pb.Edit(mkdir=pb.Mkdir(**owned))
     if kind == 2:

@@ -104,13 +104,14 @@ def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
 def _end(
     ns: "Namespace", file: FileInode, time_ms: int, last: ExtendedBlock | edits_pb2.Block | None
 ) -> None:
-    ns.before_change(file)
+    if ns.snapshots:
+        ns.before_change(file)
     before = file.space if file.blocks else 0
     features = file.features
     assert features is not None
     assert features.writer is not None
     ns.leases.remove(features.writer.client_name, file.inode_id)
-    features.writer = None
+    del features.writer  # None again, as of the class
     file.drop_plain_features()
     if last is not None:
         commit(file.blocks[-1], last)

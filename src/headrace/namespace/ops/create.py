@@ -13,13 +13,23 @@ from headrace.namespace.edits import (
     number_field,
     text_field,
 )
-from headrace.namespace.inodes import CURRENT, DirectoryInode, FileInode, Writer
+from headrace.namespace.inodes import (
+    CURRENT,
+    Access,
+    DirectoryInode,
+    Features,
+    FileInode,
+    Inode,
+    Writer,
+)
 from headrace.namespace.ops.delete import DeleteEdit
 from headrace.namespace.paths import Resolved, resolve
 from headrace.namespace.permissions import WRITE, require, require_parent_write, require_sticky
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import CREATE, OVERWRITE, Create
-from headrace.namespace.values import FileStatus
+from headrace.namespace.settings import NamespaceSettings
+from headrace.namespace.values import AclEntry, FileStatus
+from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.rpc_frames import varint
 
 if TYPE_CHECKING:
@@ -33,45 +43,58 @@ class AddFileEdit(PlainEdit):
     The file is made with the decision, and replay gives it its place.
     """
 
-    __slots__ = ("file", "parent_id", "writer")
+    __slots__ = ("file", "kind", "parent_id")
 
-    def __init__(self, file: FileInode, parent_id: int, writer: Writer) -> None:
+    def __init__(self, file: FileInode, parent_id: int, kind: "FileKind") -> None:
         self.retry_entry = None
         self.file = file
         self.parent_id = parent_id
-        self.writer = writer
+        self.kind = kind
 
     def change(self) -> bytes:
         file = self.file
-        acl = file.acl
-        data = b"\x08%b%b%b%b%b%b%b%b" % (
+        kind = self.kind
+        name = file.name.encode()
+        data = b"\x08%b%b\x1a%b%b%b%b%b%b" % (
             varint(file.inode_id),
             number_field(0x10, self.parent_id),
-            text_field(0x1A, file.name),
-            access_fields(file.access),
+            varint(len(name)),
+            name,
+            kind.before_time,
             number_field(0x38, file.modification_time_ms),
-            _size_fields(file.replication, file.block_size),
-            _writer_fields(self.writer),
-            acl_fields(0x62, acl) if acl else b"",
+            kind.behind_time,
+            b"" if file.features is None else acl_fields(0x62, file.acl),
         )
         return b"\x1a%b%b" % (varint(len(data)), data)
 
     def replay(self, ns: "Namespace") -> None:
-        _add(ns, self.parent_id, self.file, self.writer)
+        _add(ns, self.parent_id, self.file, self.kind.writer)
 
 
-@lru_cache(maxsize=4096)
-def _size_fields(replication: int, block_size: int) -> bytes:
-    return number_field(0x40, replication) + number_field(0x48, block_size)
+class FileKind:
+    """What the files that a client makes alike have in common, and the bytes of it in an edit."""
+
+    __slots__ = ("before_time", "behind_time", "writer")
+
+    def __init__(
+        self,
+        access: Access,
+        replication: int,
+        block_size: int,
+        client_name: str,
+        client_machine: str,
+    ) -> None:
+        self.writer = Writer(client_name, client_machine)
+        self.before_time = access_fields(access)
+        self.behind_time = (
+            number_field(0x40, replication)
+            + number_field(0x48, block_size)
+            + text_field(0x52, client_name)
+            + text_field(0x5A, client_machine)
+        )
 
 
-@lru_cache(maxsize=4096)
-def _writer_fields(writer: Writer) -> bytes:
-    return text_field(0x52, writer.client_name) + text_field(0x5A, writer.client_machine)
-
-
-_writer = lru_cache(maxsize=4096)(Writer)
-"""One for all files of a client."""
+_kind = lru_cache(maxsize=4096)(FileKind)
 
 
 def decide(
@@ -104,36 +127,44 @@ def decide_file(
 ) -> tuple[list[Record], FileInode]:
     """The same for who makes the answer of the file itself."""
     src, asked_mode, client_name, flags, create_parent, replication, block_size, unmasked = request
-    check_block_size(ns, block_size)
-    check_replication(ns, src, replication, caller)
+    settings = ns.settings
+    if block_size < settings.min_block_size or block_size % settings.bytes_per_checksum:
+        raise _bad_block_size(settings, block_size)
+    if not settings.replication_min <= replication <= settings.replication_max:
+        check_replication(ns, src, replication, caller)
     if not client_name:
         raise refusals.illegal_argument("Client name must not be empty")
-    resolved = resolve(ns, src, caller, write=True)
     records: list[Record] = []
-    if resolved.inode is not None:
-        records, resolved = _replace(ns, request, resolved, caller, now_ms)
-    elif not flags & CREATE:
-        raise refusals.file_not_found(
-            f"Can't overwrite non-existent {src} for client {caller.address}"
+    above: Inode
+    place = creating.free_place(ns, src, caller) if flags & CREATE else None
+    if place is not None:
+        above, name = place
+        inode_id, parent_id = ns.last_inode_id + 1, above.inode_id
+    else:
+        resolved = resolve(ns, src, caller, write=True)
+        if resolved.inode is not None:
+            records, resolved = _replace(ns, request, resolved, caller, now_ms)
+        elif not flags & CREATE:
+            raise refusals.file_not_found(
+                f"Can't overwrite non-existent {src} for client {caller.address}"
+            )
+        inode_id, parent_id, parents = creating.plan(
+            ns, resolved, caller, now_ms, create_parent=create_parent, parent_mode=None
         )
-    inode_id, parent_id, parents = creating.plan(
-        ns, resolved, caller, now_ms, create_parent=create_parent, parent_mode=None
-    )
-    acl, group = creating.parent_acl_and_group(resolved)
-    mode, inherited = acls.inherited(acl, asked_mode, unmasked, is_directory=False)
-    file = FileInode(
-        inode_id,
-        resolved.name,
-        ns.access(caller.user, group, mode & 0o1777),
-        now_ms,
-        now_ms,
-        replication,
-        ns.block_size(block_size),
-    )
+        records += parents
+        above, name = resolved.chain[-1], resolved.name
+    mode = asked_mode
+    inherited: tuple[AclEntry, ...] = ()
+    if above.features is not None:
+        mode, inherited = acls.inherited(above.acl, asked_mode, unmasked, is_directory=False)
+    access = ns.access(caller.user, above.access.group, mode & 0o1777)
+    size = ns.block_size(block_size)
+    file = FileInode(inode_id, name, access, now_ms, now_ms, replication, size)
     if inherited:
         file.with_features().acl = inherited
-    edit = AddFileEdit(file, parent_id, _writer(client_name, caller.address))
-    return [*records, *parents, edit], file
+    kind = _kind(access, replication, size, client_name, caller.address)
+    records.append(AddFileEdit(file, parent_id, kind))
+    return records, file
 
 
 def _replace(
@@ -156,18 +187,16 @@ def _replace(
     return [DeleteEdit(file, now_ms)], left
 
 
-def check_block_size(ns: "Namespace", block_size: int) -> None:
-    settings = ns.settings
+def _bad_block_size(settings: NamespaceSettings, block_size: int) -> RemoteError:
     if block_size < settings.min_block_size:
-        raise refusals.io(
+        return refusals.io(
             "Specified block size is less than configured minimum value "
             f"(dfs.namenode.fs-limits.min-block-size): {block_size} < {settings.min_block_size}"
         )
-    if block_size % settings.bytes_per_checksum:
-        raise refusals.io(
-            f"Invalid values: dfs.bytes-per-checksum (={settings.bytes_per_checksum}) must "
-            f"divide block size (={block_size})."
-        )
+    return refusals.io(
+        f"Invalid values: dfs.bytes-per-checksum (={settings.bytes_per_checksum}) must "
+        f"divide block size (={block_size})."
+    )
 
 
 def check_replication(ns: "Namespace", src: str, replication: int, caller: Caller) -> None:
@@ -202,6 +231,9 @@ def replay(ns: "Namespace", record: edits_pb2.AddFile) -> None:
 
 
 def _add(ns: "Namespace", parent_id: int, file: FileInode, writer: Writer) -> None:
-    file.with_features().writer = writer
+    features = file.features
+    if features is None:
+        features = file.features = Features()
+    features.writer = writer
     ns.add_inode(ns.directory(parent_id), file, file.modification_time_ms)
     ns.leases.add(writer.client_name, file.inode_id)

@@ -37,7 +37,7 @@ def decide(
         create_parent=request.create_parent,
         parent_mode=request.mode,
     )
-    _, group = creating.parent_acl_and_group(resolved)
+    group = resolved.chain[-1].access.group
     record = edits_pb2.AddSymlink(
         inode_id=inode_id,
         parent_id=parent_id,

@@ -12,7 +12,7 @@ from headrace.namespace.edits import (
     number_field,
     text_field,
 )
-from headrace.namespace.inodes import DirectoryInode
+from headrace.namespace.inodes import DirectoryInode, Inode
 from headrace.namespace.paths import resolve
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import Mkdirs
@@ -52,26 +52,35 @@ class MkdirEdit(PlainEdit):
 def decide(
     ns: "Namespace", request: Mkdirs, caller: Caller, now_ms: int
 ) -> tuple[list[Record], bool]:
-    resolved = resolve(ns, request.src, caller, write=True)
-    if resolved.inode is not None:
-        if isinstance(resolved.inode, DirectoryInode):
-            return [], True
-        raise refusals.already_exists(f"Path is not a directory: {request.src}")
-    inode_id, parent_id, parents = creating.plan(
-        ns,
-        resolved,
-        caller,
-        now_ms,
-        create_parent=request.create_parent,
-        parent_mode=request.mode,
-    )
-    acl, group = creating.parent_acl_and_group(resolved)
-    mode, inherited = acls.inherited(acl, request.mode, request.unmasked, is_directory=True)
-    access = ns.access(caller.user, group, mode & 0o1777)
-    directory = DirectoryInode(inode_id, resolved.name, access, now_ms)
+    records: list[Record] = []
+    above: Inode
+    place = creating.free_place(ns, request.src, caller)
+    if place is not None:
+        above, name = place
+        inode_id, parent_id = ns.last_inode_id + 1, above.inode_id
+    else:
+        resolved = resolve(ns, request.src, caller, write=True)
+        if resolved.inode is not None:
+            if isinstance(resolved.inode, DirectoryInode):
+                return [], True
+            raise refusals.already_exists(f"Path is not a directory: {request.src}")
+        inode_id, parent_id, parents = creating.plan(
+            ns,
+            resolved,
+            caller,
+            now_ms,
+            create_parent=request.create_parent,
+            parent_mode=request.mode,
+        )
+        records += parents
+        above, name = resolved.chain[-1], resolved.name
+    mode, inherited = acls.inherited(above.acl, request.mode, request.unmasked, is_directory=True)
+    access = ns.access(caller.user, above.access.group, mode & 0o1777)
+    directory = DirectoryInode(inode_id, name, access, now_ms)
     if inherited:
         directory.with_features().acl = inherited
-    return [*parents, MkdirEdit(directory, parent_id)], True
+    records.append(MkdirEdit(directory, parent_id))
+    return records, True
 
 
 def replay(ns: "Namespace", record: edits_pb2.Mkdir) -> None:

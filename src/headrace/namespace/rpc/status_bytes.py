@@ -10,7 +10,7 @@ not know: methods, callers.
 
 from functools import lru_cache
 
-from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
+from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
 from headrace.namespace.status import effective_policy
 from headrace.namespace.values import FILE, FileStatus
 from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
@@ -41,8 +41,9 @@ _NO_MARKS = _marks(0, 0)
 
 
 @lru_cache(maxsize=4096)
-def _access(owner_name: str, group_name: str, mode: int) -> bytes:
+def _access(access: Access) -> bytes:
     """Fields 4 to 6. Names that are no UTF-8 raise, as a message does."""
+    owner_name, group_name, mode = access
     owner, group = owner_name.encode(), group_name.encode()
     permission = b"\x08%b" % varint(mode)
     return b"\x22%c%b\x2a%b%b\x32%b%b" % (
@@ -64,7 +65,7 @@ def inode_status(inode: Inode) -> bytes | None:
             marks = _marks(effective_policy(inode), _HAS_ACL if features.acl else 0)
         return _FILE % (
             _number(inode.length) if inode.blocks else b"\x00",
-            _access(*inode.access),
+            _access(inode.access),
             _number(inode.modification_time_ms),
             _number(inode.access_time_ms),
             _sizes(inode.replication, inode.block_size),
@@ -78,7 +79,7 @@ def inode_status(inode: Inode) -> bytes | None:
                 flags |= _SNAPSHOT_ENABLED
             marks = _marks(features.storage_policy, flags)
         return _DIRECTORY % (
-            _access(*inode.access),
+            _access(inode.access),
             _number(inode.modification_time_ms),
             varint(inode.inode_id),
             varint(len(inode.children)),
@@ -92,12 +93,12 @@ def created_status(file: FileInode) -> bytes:
     time = _number(file.modification_time_ms)
     return _FILE % (
         b"\x00",
-        _access(*file.access),
+        _access(file.access),
         time,
         time,
         _sizes(file.replication, file.block_size),
         varint(file.inode_id),
-        _marks(0, _HAS_ACL) if file.acl else _NO_MARKS,
+        _marks(0, _HAS_ACL) if file.features is not None and file.acl else _NO_MARKS,
     )
 
 
@@ -110,7 +111,7 @@ def new_file_status(status: FileStatus) -> bytes:
     """What `create` answers: the status of a file that has nothing yet."""
     return _FILE % (
         b"\x00",
-        _access(status.owner, status.group, status.mode),
+        _access(Access(status.owner, status.group, status.mode)),
         _number(status.modification_time_ms),
         _number(status.access_time_ms),
         _sizes(status.replication, status.block_size),
