@@ -213,9 +213,19 @@ def take_repeated_call(frame: bytes, tail: bytes) -> tuple[int, int] | None:
 def repeated_answer(call_id: int, answer_tail: bytes, body: bytes) -> bytes:
     """As `answer`, with the end of its header known."""
     number = varint(call_id)
-    size = varint(len(body))
     header_bytes = 1 + len(number) + len(answer_tail)
-    total = 1 + header_bytes + len(size) + len(body)
+    body_bytes = len(body)
+    if body_bytes < 0x80:
+        return b"\x00\x00\x00%c%c\x08%b%b%c%b" % (
+            2 + header_bytes + body_bytes,
+            header_bytes,
+            number,
+            answer_tail,
+            body_bytes,
+            body,
+        )
+    size = varint(body_bytes)
+    total = 1 + header_bytes + len(size) + body_bytes
     return b"%b%c\x08%b%b%b%b" % (_SIZE.pack(total), header_bytes, number, answer_tail, size, body)
 
 

@@ -154,7 +154,11 @@ class RpcSession(RpcOpening):
         body = write.answer(request, self, call_id)
         if isinstance(body, Later):
             return self._later(self._call(call_id), body)
-        return self._held(frames.repeated_answer(call_id, answer_tail, body))
+        answer = frames.repeated_answer(call_id, answer_tail, body)
+        if self._endpoint.hold(self, answer):
+            self._in_flight += 1
+            return b""
+        return answer
 
     def _held(self, answer: bytes) -> bytes:
         if self._endpoint.hold(self, answer):
@@ -285,9 +289,12 @@ class RpcSession(RpcOpening):
         self._in_flight -= 1
         if self._closed:
             return
-        self._out.append(value)
-        if not self._in_read:
-            self._send()
+        if self._in_read or self._out or self._was_full:
+            self._out.append(value)
+            if not self._in_read:
+                self._send()
+        else:
+            self._transport.send((value,))
 
     def reject(self, error: BaseException) -> None:
         """One that was held never will."""
