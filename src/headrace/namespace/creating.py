@@ -9,8 +9,8 @@ from headrace.namespace.paths import Resolved, plain_names
 from headrace.namespace.permissions import (
     EXECUTE,
     WRITE,
+    allows,
     is_unchecked,
-    may,
     require_parent_write,
 )
 from headrace.namespace.protos.edits_pb2 import Edit, Mkdir
@@ -42,11 +42,11 @@ def free_place(ns: "Namespace", path: str, caller: Caller) -> tuple[DirectoryIno
     unchecked = is_unchecked(ns, caller)
     inode: Inode | None = ns.root
     for above in names:
-        if type(inode) is not DirectoryInode or not (unchecked or may(ns, inode, caller, EXECUTE)):
+        if type(inode) is not DirectoryInode or not (unchecked or allows(inode, caller, EXECUTE)):
             return None
         inode = inode.children.get(above)
     if type(inode) is not DirectoryInode or not (
-        unchecked or may(ns, inode, caller, WRITE | EXECUTE)
+        unchecked or allows(inode, caller, WRITE | EXECUTE)
     ):
         return None
     if name in inode.children or len(inode.children) >= settings.max_directory_items:

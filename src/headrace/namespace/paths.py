@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import CURRENT, DirectoryInode, Inode, SymlinkInode
-from headrace.namespace.permissions import is_unchecked, may
+from headrace.namespace.permissions import allows, is_unchecked
 from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def find(ns: "Namespace", path: str, caller: Caller) -> Inode | Literal[False] |
     for name in names:
         if type(inode) is not DirectoryInode:
             return None
-        if not unchecked and not may(ns, inode, caller, _EXECUTE):
+        if not unchecked and not allows(inode, caller, _EXECUTE):
             return None
         child = inode.children.get(name)
         if child is None:
@@ -154,7 +154,7 @@ def resolve(
     for name in names:
         if type(inode) is not DirectoryInode:
             return _resolve_any(ns, path, caller, follow, write)
-        if not unchecked and not may(ns, inode, caller, _EXECUTE):
+        if not unchecked and not allows(inode, caller, _EXECUTE):
             raise refusals.access_denied(caller.user, "EXECUTE", inode)
         child = inode.children.get(name)
         if child is None:
@@ -178,7 +178,7 @@ def _resolve_any(ns: "Namespace", path: str, caller: Caller, follow: bool, write
     for index, name in enumerate(names):
         if type(directory) is not DirectoryInode:
             raise _not_a_directory(directory, names, index)
-        if not unchecked and not may(ns, directory, caller, _EXECUTE):
+        if not unchecked and not allows(directory, caller, _EXECUTE):
             raise refusals.access_denied(caller.user, "EXECUTE", directory)
         if name == SNAPSHOT_DIRECTORY and directory.snapshots is not None:
             return _resolve_snapshot(ns, path, caller, names, index, chain, write)
@@ -218,7 +218,7 @@ def _resolve_snapshot(
     for position in range(index + 2, len(names)):
         if not isinstance(inode, DirectoryInode):
             raise _not_a_directory(inode, names, position)
-        if not unchecked and not may(ns, inode, caller, _EXECUTE):
+        if not unchecked and not allows(inode, caller, _EXECUTE):
             raise refusals.access_denied(caller.user, "EXECUTE", inode)
         child = inode.children.get(names[position])
         if child is None:

@@ -292,6 +292,7 @@ def test_a_repeated_header_is_read_as_any(call_id: int) -> None:
     plain = rpc_frames.take_call(memoryview(frame))
     assert plain is not None
     assert rpc_frames.take_repeated_call(frame, tail) == (plain[0], plain[3])
-    assert rpc_frames.repeated_answer(call_id, answer_tail, b"abc") == rpc_frames.answer(
-        call_id, client_id, 0, b"abc"
-    )
+    for body_bytes in (0, 3, 127, 128, 300, 70_000):
+        body = b"x" * body_bytes
+        by_hand = rpc_frames.repeated_answer(call_id, answer_tail, body)
+        assert by_hand == rpc_frames.answer(call_id, client_id, 0, body)
