@@ -2,7 +2,7 @@
 
 Owns: `PlainEdit`, and the bytes that such edits share. Each kind stands with its operation, and
 what it writes are the bytes that the message of `edits.proto` gives, which is the format: a log
-does not tell how an edit was made. To build a message and read it again costs five times as much.
+does not tell how an edit was made. To build a message and read it again costs nearly twice as much.
 Must not know: any kind of edit.
 
     op 1 to 34: the change, delimited

@@ -26,7 +26,7 @@ _FIRST, _SECOND, _FILE_ID = 0x0A, 0x12, 0x20
 _KNOWN_MAX = 4096
 _REST_BYTES_MAX = 512
 _new = tuple.__new__
-"""Of a tuple with names: a third of what its class takes."""
+"""Of a tuple with names: half of what its class takes."""
 
 ReadRequest = Callable[[bytes], Any]
 """None: the message is to be parsed."""
