@@ -51,14 +51,15 @@ class DirectWriters:
         if self._taken >= DIRECT_BUFFERS_MAX:
             return None
         try:
+            if not self._free:
+                # An anonymous mapping lies on pages.
+                self._free.append(memoryview(mmap.mmap(-1, DIRECT_BUFFER_BYTES)))
             flags = os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC
             fd = os.open(f"/proc/self/fd/{file.fileno()}", flags)
-        except OSError:
+        except OSError:  # no such way on this file system; no descriptor or no memory is left
             return None
         self._taken += 1
-        # An anonymous mapping lies on pages.
-        buffer = self._free.pop() if self._free else memoryview(mmap.mmap(-1, DIRECT_BUFFER_BYTES))
-        return DiskDirectWriter(self, file, fd, buffer)
+        return DiskDirectWriter(self, file, fd, self._free.pop())
 
     def submit(self, action: Callable[[], StorageError | None]) -> "Future[StorageError | None]":
         if self._threads is None:

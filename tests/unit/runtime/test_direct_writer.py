@@ -1,5 +1,7 @@
 """Writes around the page cache on a real disk."""
 
+import errno
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -84,3 +86,22 @@ def test_a_cache_that_can_not_be_written_out_fails_the_write(
     (outcome,) = append(storage, file, 1)
     assert isinstance(outcome, StorageError)
     assert file.size() == os.stat(file.path).st_size == PAGE_BYTES
+
+
+def test_without_memory_for_a_buffer_there_is_no_way_around(
+    storage: DiskStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is anything of it left: bytes go by the page cache, and nobody's connection ends."""
+    file = storage.open(str(tmp_path / "file"), create=True)
+    make = mmap.mmap
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    fds = len(os.listdir("/proc/self/fd"))
+    for _ in range(direct_writer.DIRECT_BUFFERS_MAX):
+        assert storage.direct_writer(file) is None
+    assert len(os.listdir("/proc/self/fd")) == fds
+    monkeypatch.setattr(mmap, "mmap", make)
+    assert append(storage, file, 1) == [None]
