@@ -136,6 +136,8 @@ class DiskDirectWriter:
                     raise
                 fd = self._file.fileno()  # a short write may have left less than a page as well
                 continue
+            if count == 0:
+                raise OSError(errno.EIO, "nothing was written")
             position += count
             view = view[count:]
 

@@ -105,3 +105,15 @@ def test_without_memory_for_a_buffer_there_is_no_way_around(
     assert len(os.listdir("/proc/self/fd")) == fds
     monkeypatch.setattr(mmap, "mmap", make)
     assert append(storage, file, 1) == [None]
+
+
+def test_a_write_that_takes_nothing_is_an_error(
+    storage: DiskStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To try again for ever would hold a thread, and whoever waits for it."""
+    file = storage.open(str(tmp_path / "file"), create=True)
+    counts = [0]
+    monkeypatch.setattr(os, "pwrite", lambda *_: counts.pop())
+    (outcome,) = append(storage, file, 1)
+    assert isinstance(outcome, StorageError)
+    assert file.size() == 0
