@@ -81,6 +81,7 @@ class FileRegion:
 
 class DirectWriter(Protocol):
     """Appends whole pages to one file around the page cache, off the loop, one write at a time.
+    After a power cut, too, they are not there without what was written before them.
 
     Nobody else appends to the file while a write is under way.
     """

@@ -9,6 +9,11 @@ reads the bytes next reads the disk.
 
 A file system that can't (EINVAL, at the opening or at the first write) gets its bytes by the page
 cache. Nothing is lost or told twice by that.
+
+What was appended by the page cache goes to the disk before what follows it around the cache. Else:
+1. the first MiB is in the cache, the second on disk; 2. the file system notes the new size, and for
+the first MiB, which has no place on disk yet, a hole; 3. the power goes. The file would come back
+with its full length and zeros in it, and a length is all that is looked at when a node starts.
 """
 
 import errno
@@ -20,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from headrace.base.errors import StorageError
 from headrace.base.limits import DIRECT_BUFFER_BYTES, DIRECT_BUFFERS_MAX, PAGE_BYTES
+from headrace.runtime.page_cache import write_out_and_wait
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,14 +51,15 @@ class DirectWriters:
         if self._taken >= DIRECT_BUFFERS_MAX:
             return None
         try:
+            if not self._free:
+                # An anonymous mapping lies on pages.
+                self._free.append(memoryview(mmap.mmap(-1, DIRECT_BUFFER_BYTES)))
             flags = os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC
             fd = os.open(f"/proc/self/fd/{file.fileno()}", flags)
-        except OSError:
+        except OSError:  # no such way on this file system; no descriptor or no memory is left
             return None
         self._taken += 1
-        # An anonymous mapping lies on pages.
-        buffer = self._free.pop() if self._free else memoryview(mmap.mmap(-1, DIRECT_BUFFER_BYTES))
-        return DiskDirectWriter(self, file, fd, buffer)
+        return DiskDirectWriter(self, file, fd, self._free.pop())
 
     def submit(self, action: Callable[[], StorageError | None]) -> "Future[StorageError | None]":
         if self._threads is None:
@@ -79,6 +86,8 @@ class DiskDirectWriter:
         self._writers = writers
         self._file = file
         self._fd = fd
+        self._written_out_to = 0
+        """Nothing before it is left to the page cache."""
         self._under_way: Future[StorageError | None] | None = None
         self._settle: Callable[[StorageError | None], None] = lambda _error: None
 
@@ -90,10 +99,13 @@ class DiskDirectWriter:
         assert not (start | length | position) % PAGE_BYTES, "whole pages"
         view = self.buffer[start : start + length]
         loop = self._writers.loop
+        cached_from, self._written_out_to = self._written_out_to, position + length
 
         def write() -> StorageError | None:
             outcome: StorageError | None = None
             try:
+                if cached_from < position:
+                    write_out_and_wait(file, cached_from, position - cached_from)
                 self._write(view, position)
             except OSError as error:
                 outcome = file.undone(error)
@@ -124,6 +136,8 @@ class DiskDirectWriter:
                     raise
                 fd = self._file.fileno()  # a short write may have left less than a page as well
                 continue
+            if count == 0:
+                raise OSError(errno.EIO, "nothing was written")
             position += count
             view = view[count:]
 

@@ -9,6 +9,7 @@ them there.
 
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 import resource
@@ -21,6 +22,8 @@ _PROT_READ = 1
 _MAP_SHARED = 1
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _SYNC_FILE_RANGE_WRITE = 2
+_SYNC_FILE_RANGE_WAIT = 1 | 4
+"""For what is being written already, and for what that call begins to write."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap = _libc.mmap
@@ -54,6 +57,15 @@ class SystemPageCache:
 
     def write_out(self, file: File, position: int, length: int) -> None:
         _sync_file_range(file.fileno(), position, length, _SYNC_FILE_RANGE_WRITE)
+
+
+def write_out_and_wait(file: File, position: int, length: int) -> None:
+    """Not for the loop's thread. OSError if the disk did not take it: no sync will tell again."""
+    flags = _SYNC_FILE_RANGE_WAIT | _SYNC_FILE_RANGE_WRITE
+    if _sync_file_range(file.fileno(), position, length, flags) != 0:
+        error = _last_error()
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ESPIPE):
+            raise error
 
 
 class PinnedFile:
