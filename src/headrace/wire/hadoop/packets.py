@@ -18,6 +18,7 @@ its lengths: header + checksums + data fill it exactly.
 """
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -133,15 +134,12 @@ def encode_varint(number: int) -> bytes:
     return bytes(out)
 
 
-_GOOD_REPLIES = tuple(b"\x10\x00" * nodes for nodes in range(16))
-
-
+@lru_cache(maxsize=8192)
 def encode_good_ack(seqno: int, nodes: int) -> bytes:
-    """The ack by which `nodes` nodes tell that all is well with a packet."""
-    if 0x40 <= seqno < 0x2000 and nodes < len(_GOOD_REPLIES):
-        # As below, for nearly all packets of a block of any usual size.
-        head = (3 + 2 * nodes, 0x08, seqno << 1 & 0x7F | 0x80, seqno >> 6)
-        return bytes(head) + _GOOD_REPLIES[nodes]
+    """The ack by which `nodes` nodes tell that all is well with a packet.
+
+    Packets are counted anew in each block: the acks of one are those of the next.
+    """
     body = b"\x08" + encode_varint((seqno << 1) ^ (seqno >> 63)) + b"\x10\x00" * nodes
     return encode_varint(len(body)) + body
 
