@@ -1,10 +1,11 @@
 """Packets in, acks out: what an ack stands for while writes go around the page cache."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.unit.datanode.test_replica_output import Timers
 
 from headrace.base.events import EventLog
 from headrace.datanode.block_files import BlockChecker, create_files
@@ -24,19 +25,6 @@ from headrace.wire.hadoop.transfer import parse_delimited
 MIB = 1 << 20
 PACKET_BYTES = 64512
 DATA = random.Random(1).randbytes(6 * MIB)
-
-
-class Timers:
-    def __init__(self) -> None:
-        self.due: list[Callable[[], None]] = []
-
-    def call_later(self, _delay_ms: float, action: Callable[[], None]) -> Any:
-        self.due.append(action)
-
-    def run(self) -> None:
-        due, self.due = self.due, []
-        for action in due:
-            action()
 
 
 class Writer:
