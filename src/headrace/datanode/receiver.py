@@ -224,13 +224,15 @@ class BlockReceiver:
         is_plain = end == data_at or (offset == self._received and not offset % self._chunk_bytes)
         if is_plain and not last and not sync:
             return True
-        if not self._check_noted() or not self._write():
-            return False
-        if not self._output.drain():
-            self._drains = True
-            self._pause()
-            return False
-        return True
+        return self._check_noted() and self._write() and self._is_drained()
+
+    def _is_drained(self) -> bool:
+        """False: not yet, and nothing more is read until it is; or it failed."""
+        if self._output.drain():
+            return True
+        self._drains = True
+        self._pause()
+        return False
 
     def _take(self, view: memoryview, packet: Packet) -> bool:
         """Note one packet and what to write of it; False if it, or one before, is corrupt."""
@@ -493,9 +495,7 @@ class BlockReceiver:
         """A packet with wrong checksums: the good ones before it keep their acks, which come first.
         To the node before us an ack out of order would be our fault, and not its own."""
         assert self._refused is not None
-        if not self._output.drain():
-            self._drains = True
-            self._pause()
+        if not self._is_drained():
             return
         self._context.counters.checksum_failures += 1
         self._send_acks()

@@ -257,13 +257,7 @@ class FileInode(Inode):
         replication: int,
         block_size: int,
     ) -> None:
-        # As `Inode` does it: a call less for what is made most.
-        self.inode_id = inode_id
-        self.name = name
-        self.parent = None
-        self.access = access
-        self.modification_time_ms = modification_time_ms
-        self.features = None
+        super().__init__(inode_id, name, access, modification_time_ms)
         self.access_time_ms = access_time_ms
         self.replication = replication
         self.block_size = block_size

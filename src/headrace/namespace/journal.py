@@ -177,9 +177,7 @@ class _NamespaceHost(SoleHost[Namespace]):
         values: list[KeyValue] = []
         size = 0
         for record in records:
-            value = (
-                record.encoded() if isinstance(record, PlainEdit) else record.SerializeToString()
-            )
+            value = encode_edit(record)
             size += len(value) + _RECORD_OVERHEAD_BYTES
             values.append((None, value))
         if size > METADATA_BATCH_BYTES_MAX:

@@ -100,8 +100,7 @@ class NamespaceService:
 
     def decide_plainly(self, decide: Decide[R], request: Any, caller: Caller) -> R:
         """The same for what does not open a file."""
-        mode = self.safe_mode
-        if mode.is_starting or mode.is_manual:
+        if self.safe_mode.is_on:
             raise self._safe_mode_refusal(request)
         if caller.client_id and type(request) in AT_MOST_ONCE:
             entry = self.ns.retry_cache.get((caller.client_id, caller.call_id))

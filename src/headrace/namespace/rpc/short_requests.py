@@ -127,14 +127,9 @@ def read_complete(body: bytes) -> Complete | None:
         end = middle + body[middle + 1] + 2
         if end - middle > 0x81 or body[end] != _FILE_ID:
             return None
-        tail = body[end + 1 :]
-        # Three bytes are the ids of all but the first files, up to the two millionth.
-        if len(tail) == 3 and tail[0] >= 0x80 and tail[1] >= 0x80 and tail[2] < 0x80:
-            file_id = tail[0] & 0x7F | (tail[1] & 0x7F) << 7 | tail[2] << 14
-        else:
-            file_id, behind = read_varint64(tail, 0)
-            if behind != len(tail):
-                return None
+        file_id, behind = read_varint64(body, end + 1)
+        if behind != len(body):
+            return None
         src, client_name = body[2:middle].decode(), body[middle + 2 : end].decode()
         return _new(Complete, (src, client_name, None, file_id))
     except (IndexError, ProtocolError, UnicodeDecodeError):

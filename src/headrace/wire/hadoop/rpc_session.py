@@ -154,11 +154,7 @@ class RpcSession(RpcOpening):
         body = write.answer(request, self, call_id)
         if isinstance(body, Later):
             return self._later(self._call(call_id), body)
-        answer = frames.repeated_answer(call_id, answer_tail, body)
-        if self._endpoint.hold(self, answer):
-            self._in_flight += 1
-            return b""
-        return answer
+        return self._held(frames.repeated_answer(call_id, answer_tail, body))
 
     def _held(self, answer: bytes) -> bytes:
         if self._endpoint.hold(self, answer):
