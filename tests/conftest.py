@@ -5,10 +5,13 @@ Test modules import each other's tools as `tests.…`, from the project's root.
 
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from headrace.testing.child import launched
 
 ROOT = str(Path(__file__).resolve().parents[1])
 if ROOT not in sys.path:
@@ -23,6 +26,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What the servers said is half of what there is to know of a failure."""
+    report = yield
+    if report.failed:
+        for child in list(launched):
+            tail = "\n".join(child.log_tail())
+            if tail:
+                report.sections.append((f"the {child.role}'s log, {child.data.name}", tail))
+    return report
 
 
 def not_run(reason: str) -> NoReturn:

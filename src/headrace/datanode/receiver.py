@@ -121,6 +121,9 @@ class BlockReceiver:
         self._last_seen = False
         self._ends_with_sync = False
         self._over = False
+        """No more is written: the replica is finalized, or given up."""
+        self._is_answered = False
+        """The writer was told of the end."""
         self._directory_synced = False
         self._holds_acks = False
         self._packet_bytes = self._packet_sums_bytes = 0
@@ -485,6 +488,7 @@ class BlockReceiver:
         self._on_last()
 
     def _tell_end(self, out: list[bytes]) -> None:
+        self._is_answered = True
         if self._acks:
             self._upstream.send([b"".join(out)])
         if self._mirror is not None:
@@ -518,8 +522,9 @@ class BlockReceiver:
         return None
 
     def on_end(self) -> bool:
-        """A writer that has sent its last packet may close its half and wait for our acks."""
-        return self._last_seen and not self._over
+        """A writer that has sent its last packet may close its half and wait for our acks, however
+        long syncs take."""
+        return self._last_seen and not self._is_answered
 
     def on_closed(self, reason: str) -> None:
         self._end(False, reason)
@@ -527,7 +532,8 @@ class BlockReceiver:
     def _end(self, finalized: bool, reason: str) -> None:
         if self._over:
             return
-        self._over = True
+        self._over = self._is_answered = True
+        self._context.log.info("write_given_up", replica=self._replica, reason=reason)
         if self._mirror is not None:
             self._mirror.close(reason)
         self._upstream.close(reason, after_sending=True)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 POLL_INTERVAL_S = 0.01
 LOG_TAIL_LINES = 40
+
+
+launched: "weakref.WeakSet[Child]" = weakref.WeakSet()
+"""All that somebody still holds: a test that fails shows what they said."""
 
 
 class ProcessError(HeadraceError):
@@ -50,6 +55,7 @@ class Child:
         """`headrace ROLE --data DIR ARGUMENTS`; returns at once."""
         if self.is_alive:
             raise self._error_class(f"the {self.role} already runs; stop it or kill it first")
+        launched.add(self)
         self.data.mkdir(parents=True, exist_ok=True)
         self._announcement.unlink(missing_ok=True)
         # -P: a module beside the user's tests must not stand in for one of the library's.
@@ -107,9 +113,11 @@ class Child:
             return self.log_path.read_text(errors="replace")
         return ""
 
+    def log_tail(self) -> list[str]:
+        return self.log_text().splitlines()[-LOG_TAIL_LINES:]
+
     def error(self, what: str) -> ProcessError:
-        tail = self.log_text().splitlines()[-LOG_TAIL_LINES:]
-        lines = [f"the {self.role} {what}", f"last lines of {self.log_path}:", *tail]
+        lines = [f"the {self.role} {what}", f"last lines of {self.log_path}:", *self.log_tail()]
         return self._error_class("\n".join(lines))
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import hdfs_native
 import pytest
@@ -63,6 +64,22 @@ def test_append(client: hdfs_native.Client, folder: str, write: Write) -> None:
         with client.append(f"{folder}/f") as file:
             file.write(data)
     assert read(client, f"{folder}/f") == first + second + third
+
+
+def test_many_writers_that_sync_and_close(client: hdfs_native.Client, folder: str) -> None:
+    """One replica: no other node hides that a writer was not told of its end."""
+
+    def put(name: int) -> bytes:
+        data = os.urandom(100 + name)
+        with client.create(f"{folder}/{name}", hdfs_native.WriteOptions(replication=1)) as file:
+            file.write(data)
+            file.hsync()
+        return data
+
+    with ThreadPoolExecutor(6) as pool:
+        written = list(pool.map(put, range(120)))
+    for name, data in enumerate(written):
+        assert read(client, f"{folder}/{name}") == data
 
 
 def test_create_refuses_what_exists_unless_told_to_overwrite(

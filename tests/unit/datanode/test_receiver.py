@@ -107,12 +107,15 @@ class World:
             None,
             acks=True,
             on_done=self.ends.append,
-            on_last=lambda: None,
+            on_last=self._on_last,
             on_corrupt=lambda: None,
             client_name="client",
         )
         self.seqno = 0
         self.sent = 0
+
+    def _on_last(self) -> None:
+        self.replica.state = ReplicaState.FINALIZED
 
     def packet(
         self, count: int, *, at: int | None = None, sync: bool = False, damaged: bool = False
@@ -221,3 +224,16 @@ def test_where_a_packet_without_data_says_it_is_does_not_matter(offset: int) -> 
     world.writer.show(world.packets(2) + encode_packet_header(0, 0, offset, 2, True))
     assert world.acked() == [0, 1, 2]
     assert world.ends == [True]
+
+
+def test_a_writer_that_closes_its_half_hears_the_end_however_long_syncs_take() -> None:
+    world = World()
+    world.writer.show(world.packet(100, sync=True))
+    world.settle()
+    assert world.acked() == [0]
+    world.writer.show(encode_packet_header(0, 0, 100, 1, True))
+    assert world.receiver.on_end(), "its name is being synced"
+    world.settle()
+    assert world.acked() == [0, 1]
+    assert world.ends == [True]
+    assert not world.receiver.on_end()
