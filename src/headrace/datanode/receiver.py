@@ -434,11 +434,11 @@ class BlockReceiver:
                     if not self._settled:
                         break
                     replies = [Status.ERROR]
-                if replies and replies[0] == Status.ERROR_CHECKSUM:
-                    # What we hold is what arrived there broken: it is us who are bad.
-                    self._end(False, "the next node found our data corrupt")
-                    return
                 if any(replies):
+                    if replies[0] == Status.ERROR_CHECKSUM:
+                        # What we hold is what arrived there broken: it is us who are bad.
+                        self._end(False, "the next node found our data corrupt")
+                        return
                     out.append(encode_ack(head.seqno, [Status.SUCCESS, *replies]))
                     pending.popleft()
                     continue

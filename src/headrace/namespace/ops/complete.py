@@ -47,26 +47,27 @@ class CloseFileEdit(PlainEdit):
 def decide(
     ns: "Namespace", request: Complete, caller: Caller, now_ms: int
 ) -> tuple[list[Record], bool]:
-    if request.file_id:
-        inode = ns.inodes.get(request.file_id)
+    src, client_name, written, file_id = request
+    if file_id:
+        inode = ns.inodes.get(file_id)
     else:
-        inode = resolve(ns, request.src, caller, write=True).inode
-    if _was_completed(inode, request.last):
+        inode = resolve(ns, src, caller, write=True).inode
+    if _was_completed(inode, written):
         return [], True
-    file = check_lease(ns, inode, request.src, request.file_id, request.client_name)
+    file = check_lease(ns, inode, src, file_id, client_name)
     last = file.last_block
     if last is not None and not all(is_done(ns, block) for block in file.blocks[:-1]):
         return [], False
     if last is None or last.uc is None:
         return [CloseFileEdit(file, now_ms, None)], True
     if not last.uc.is_committed:
-        if request.last is None:
+        if written is None:
             return [], False
-        check_commit(last, request.last)
-        if not _seen(ns, file, request.last):
-            record = edits_pb2.CommitBlock(inode_id=file.inode_id, block=block_record(request.last))
+        check_commit(last, written)
+        if not _seen(ns, file, written):
+            record = edits_pb2.CommitBlock(inode_id=file.inode_id, block=block_record(written))
             return [Edit(commit_block=record)], False
-        return [CloseFileEdit(file, now_ms, request.last)], True
+        return [CloseFileEdit(file, now_ms, written)], True
     if not is_done(ns, last):
         return [], False
     return [CloseFileEdit(file, now_ms, None)], True

@@ -87,16 +87,19 @@ def read_varint64(data: bytes, position: int) -> tuple[int, int]:
             raise ProtocolError("a number of more than ten bytes")
 
 
-_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
+_LAST = [bytes((value,)) for value in range(0x80)]
+_MORE = [bytes((value | 0x80,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
-    if 0 <= value < 0x80:
-        return _ONE_BYTE[value]
+    if value < 0x80:
+        if value < 0:
+            raise ValueError(f"{value} has no varint")
+        return _LAST[value]
     if value < 0x4000:
-        return bytes((value & 0x7F | 0x80, value >> 7))
+        return _MORE[value & 0x7F] + _LAST[value >> 7]
     if value < 0x200000:
-        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+        return _MORE[value & 0x7F] + _MORE[value >> 7 & 0x7F] + _LAST[value >> 14]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -27,6 +27,7 @@ _BEFORE_CRC = Struct(">qiibI")
 _BEHIND_CRC = Struct(">hiqqqhii")
 _BEHIND_LENGTH_BYTES = HEADER_BYTES - LENGTH_OVERHEAD_BYTES
 _NULL = encode_signed(-1)
+_NO_HEADERS = b"\x00"
 _signed = lru_cache(maxsize=1024)(encode_signed)
 """Lengths and deltas come again."""
 
@@ -38,7 +39,15 @@ def encode_plain_batch(
     count = len(records)
     if not count:
         raise ValueError("a batch needs a record")
-    payload = b"".join([_record(index, *record) for index, record in enumerate(records)])
+    parts: list[bytes] = []
+    for index, (key, value) in enumerate(records):
+        delta = _signed(index)
+        if key is None and value is not None:
+            before, middle = _around_value(len(value), len(delta))
+            parts += (before, delta, middle, value, _NO_HEADERS)
+        else:
+            parts.append(_record(delta, key, value))
+    payload = b"".join(parts)
     attributes = 0 if producer_id == -1 else TRANSACTIONAL_BIT
     covered = (
         _BEHIND_CRC.pack(
@@ -52,11 +61,18 @@ def encode_plain_batch(
     return batch
 
 
-def _record(index: int, key: bytes | None, value: bytes | None) -> bytes:
+@lru_cache(maxsize=1024)
+def _around_value(value_bytes: int, delta_bytes: int) -> tuple[bytes, bytes]:
+    """What stands before the offset delta and behind it in a record without a key."""
+    value_size = _signed(value_bytes)
+    size = 3 + delta_bytes + len(_NULL) + len(value_size) + value_bytes
+    return _signed(size) + b"\x00\x00", _NULL + value_size
+
+
+def _record(delta: bytes, key: bytes | None, value: bytes | None) -> bytes:
     """length | attributes 0 | timestamp delta 0 | offset delta | key | value | no headers"""
     key_size = _NULL if key is None else _signed(len(key))
     value_size = _NULL if value is None else _signed(len(value))
-    delta = _signed(index)
     key, value = key or b"", value or b""
     # Three bytes are zero: attributes, timestamp delta, the count of headers.
     size = 3 + len(delta) + len(key_size) + len(key) + len(value_size) + len(value)
