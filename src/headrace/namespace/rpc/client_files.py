@@ -14,7 +14,6 @@ from headrace.namespace.rpc.shapes import (
     signed_int,
     status_message,
 )
-from headrace.namespace.rpc.status_bytes import is_new_file, new_file_status
 from headrace.namespace.rpc.translation import Translation
 from headrace.namespace.values import (
     ExtendedBlock,
@@ -26,7 +25,7 @@ from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos.hdfs_pb2 import LocatedBlockProto
-from headrace.wire.hadoop.rpc_frames import wrapped_bytes
+from headrace.wire.hadoop.rpc_frames import wrapped
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
 
 _REPLICATION_POLICY = "replication"
@@ -53,12 +52,7 @@ def _create(message: pb.CreateRequestProto) -> requests.Create:
 
 def created(status: FileStatus) -> bytes:
     """CreateResponseProto, encoded."""
-    data = (
-        new_file_status(status)
-        if is_new_file(status)
-        else status_message(status).SerializeToString()
-    )
-    return wrapped_bytes(data)
+    return wrapped(status_message(status))
 
 
 def _add_block(message: pb.AddBlockRequestProto) -> requests.AddBlock:

@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
 from headrace.namespace.status import effective_policy
-from headrace.namespace.values import FILE, FileStatus
 from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
 from headrace.wire.hadoop.rpc_frames import varint
 
@@ -99,22 +98,4 @@ def created_status(file: FileInode) -> bytes:
         _sizes(file.replication, file.block_size),
         varint(file.inode_id),
         _marks(0, _HAS_ACL) if file.features is not None and file.acl else _NO_MARKS,
-    )
-
-
-def is_new_file(status: FileStatus) -> bool:
-    """Whether `new_file_status` tells all of it."""
-    return status.kind == FILE and not (status.length or status.path or status.locations)
-
-
-def new_file_status(status: FileStatus) -> bytes:
-    """What `create` answers: the status of a file that has nothing yet."""
-    return _FILE % (
-        b"\x00",
-        _access(Access(status.owner, status.group, status.mode)),
-        _number(status.modification_time_ms),
-        _number(status.access_time_ms),
-        _sizes(status.replication, status.block_size),
-        varint(status.inode_id),
-        _marks(status.storage_policy, _HAS_ACL if status.has_acl else 0),
     )

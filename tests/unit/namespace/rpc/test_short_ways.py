@@ -14,7 +14,7 @@ from headrace.namespace import requests as asked
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.namespace.rpc.shapes import status_message
 from headrace.namespace.rpc.short_ways import one_string
-from headrace.namespace.rpc.status_bytes import inode_status, is_new_file, new_file_status
+from headrace.namespace.rpc.status_bytes import inode_status
 from headrace.namespace.status import status_of
 from headrace.namespace.values import AclEntry
 from headrace.testing.disk import SimulatedDisk
@@ -265,9 +265,6 @@ def test_a_status_by_hand_is_the_message_of_every_inode() -> None:
             message = status_message(status_of(cluster.ns, inode))
             assert by_hand == message.SerializeToString(), inode.path()
     assert left_to_the_message == ["link"]
-    status = status_of(cluster.ns, cluster.ns.root.children["d"].children["open"])  # type: ignore[attr-defined]
-    assert is_new_file(status)
-    assert new_file_status(status) == status_message(status).SerializeToString()
 
 
 @pytest.mark.parametrize("path", ["", "/", "/ä", "x" * 127])
