@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from headrace.datanode.dataset import RUR, TEMPORARY, Dataset
 from headrace.datanode.replica import Replica
 from headrace.datanode.volume import Volume
-from headrace.wire.hadoop.packets import encode_varint
 from headrace.wire.hadoop.protos.datanode_pb2 import (
     ReceivedDeletedBlockInfoProto,
     StorageBlockReportProto,
     StorageReceivedDeletedBlocksProto,
 )
 from headrace.wire.hadoop.protos.hdfs_pb2 import DISK, BlockProto, DatanodeStorageProto
+from headrace.wire.hadoop.rpc_frames import varint
 from headrace.wire.hadoop.transfer import unsigned
 
 BlockStatus = ReceivedDeletedBlockInfoProto.BlockStatus
@@ -93,9 +93,9 @@ def full_report(dataset: Dataset, volume: Volume) -> StorageBlockReportProto:
     buffers, buffer, count = [], bytearray(), 0
     for replica in _reported(dataset, volume):
         block_id = replica.block_id
-        buffer += encode_varint((block_id << 1) ^ (block_id >> 63))
-        buffer += encode_varint(replica.num_bytes)
-        buffer += encode_varint(replica.generation_stamp)
+        buffer += varint((block_id << 1) ^ (block_id >> 63))
+        buffer += varint(replica.num_bytes)
+        buffer += varint(replica.generation_stamp)
         buffer.append(replica.original_state if replica.state is RUR else replica.state)
         count += 1
         if len(buffer) >= _BUFFER_BYTES:

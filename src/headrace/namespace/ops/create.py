@@ -130,8 +130,7 @@ def decide_file(
     settings = ns.settings
     if block_size < settings.min_block_size or block_size % settings.bytes_per_checksum:
         raise _bad_block_size(settings, block_size)
-    if not settings.replication_min <= replication <= settings.replication_max:
-        check_replication(ns, src, replication, caller)
+    check_replication(ns, src, replication, caller)
     if not client_name:
         raise refusals.illegal_argument("Client name must not be empty")
     records: list[Record] = []

@@ -32,8 +32,8 @@ ReadRequest = Callable[[bytes], Any]
 """None: the message is to be parsed."""
 
 
-class Rests:
-    """What requests of one kind have behind their paths, by its bytes."""
+class Rests(dict[bytes, tuple[Any, ...] | None]):
+    """What requests of one kind have behind their paths, by its bytes; None: ask the message."""
 
     def __init__(
         self,
@@ -42,12 +42,13 @@ class Rests:
         paths: tuple[str, ...],
     ) -> None:
         """`translate` gives a tuple that begins with the `paths`, named as in the message."""
+        super().__init__()
         self._message_class = message_class
         self._translate = translate
         self._paths = paths
-        self.known: dict[bytes, tuple[Any, ...]] = {}
 
-    def learn(self, rest: bytes) -> tuple[Any, ...] | None:
+    def __missing__(self, rest: bytes) -> tuple[Any, ...] | None:
+        """Learn it. What only the message can tell is not kept."""
         if len(rest) > _REST_BYTES_MAX:
             return None
         message: Any = self._message_class()()
@@ -63,29 +64,24 @@ class Rests:
         except (DecodeError, RemoteError, ValueError):
             return None
         found: tuple[Any, ...] = tuple(request)[len(self._paths) :]
-        if len(self.known) >= _KNOWN_MAX:
-            self.known.clear()
-        self.known[rest] = found
+        if len(self) >= _KNOWN_MAX:
+            self.clear()
+        self[rest] = found
         return found
 
 
 def one_path(request_class: type[tuple[Any, ...]], rests: Rests) -> ReadRequest:
-    known = rests.known
-
     def read(body: bytes) -> Any:
         try:
             end = body[1] + 2
             if body[0] != _FIRST or end > 0x81:
                 return None
             path = body[2:end]
-            rest = body[end:]
             if len(path) != end - 2:
                 return None
-            found = known.get(rest)
+            found = rests[body[end:]]
             if found is None:
-                found = rests.learn(rest)
-                if found is None:
-                    return None
+                return None
             return _new(request_class, (path.decode(), *found))
         except (IndexError, UnicodeDecodeError):
             return None
@@ -94,8 +90,6 @@ def one_path(request_class: type[tuple[Any, ...]], rests: Rests) -> ReadRequest:
 
 
 def two_paths(request_class: type[tuple[Any, ...]], rests: Rests) -> ReadRequest:
-    known = rests.known
-
     def read(body: bytes) -> Any:
         try:
             middle = body[1] + 2
@@ -104,12 +98,9 @@ def two_paths(request_class: type[tuple[Any, ...]], rests: Rests) -> ReadRequest
             end = middle + body[middle + 1] + 2
             if end - middle > 0x81 or end > len(body):
                 return None
-            rest = body[end:]
-            found = known.get(rest)
+            found = rests[body[end:]]
             if found is None:
-                found = rests.learn(rest)
-                if found is None:
-                    return None
+                return None
             paths = (body[2:middle].decode(), body[middle + 2 : end].decode())
             return _new(request_class, paths + found)
         except (IndexError, UnicodeDecodeError):

@@ -25,6 +25,7 @@ from google.protobuf.message import DecodeError
 
 from headrace.base.errors import ProtocolError
 from headrace.wire.hadoop.protos.data_transfer_pb2 import PacketHeaderProto, PipelineAckProto
+from headrace.wire.hadoop.rpc_frames import varint
 
 PACKET_BYTES_MAX = 16 * 1024 * 1024
 """PLEN + HLEN above this is refused, as Hadoop does."""
@@ -125,26 +126,17 @@ def encode_packet_header(
 # -- acks ------------------------------------------------------------------------------
 
 
-def encode_varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 @lru_cache(maxsize=8192)
 def encode_good_ack(seqno: int, nodes: int) -> bytes:
     """The ack by which `nodes` nodes tell that all is well with a packet.
 
     Packets are counted anew in each block: the acks of one are those of the next.
     """
-    body = b"\x08" + encode_varint((seqno << 1) ^ (seqno >> 63)) + b"\x10\x00" * nodes
-    return encode_varint(len(body)) + body
+    body = b"\x08" + varint((seqno << 1) ^ (seqno >> 63)) + b"\x10\x00" * nodes
+    return varint(len(body)) + body
 
 
 def encode_ack(seqno: int, replies: list[int]) -> bytes:
     ack = PipelineAckProto(seqno=seqno, reply=replies)  # type: ignore[arg-type]
     body = ack.SerializeToString()
-    return encode_varint(len(body)) + body
+    return varint(len(body)) + body

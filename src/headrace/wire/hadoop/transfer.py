@@ -17,10 +17,10 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from headrace.base.errors import ProtocolError
-from headrace.wire.hadoop.packets import encode_varint
 from headrace.wire.hadoop.protos.data_transfer_pb2 import BlockOpResponseProto, Status
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, ExtendedBlockProto
 from headrace.wire.hadoop.protos.security_pb2 import TokenProto
+from headrace.wire.hadoop.rpc_frames import varint
 
 DATA_TRANSFER_VERSION = 28
 OP_MESSAGE_BYTES_MAX = 1024 * 1024
@@ -146,7 +146,7 @@ def parse_message(kind: type[M], raw: memoryview) -> M:
 
 def encode_delimited(message: Message) -> bytes:
     body = message.SerializeToString()
-    return encode_varint(len(body)) + body
+    return varint(len(body)) + body
 
 
 def encode_request(op: Op, message: Message) -> bytes:

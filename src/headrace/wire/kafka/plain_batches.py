@@ -27,7 +27,6 @@ _BEFORE_CRC = Struct(">qiibI")
 _BEHIND_CRC = Struct(">hiqqqhii")
 _BEHIND_LENGTH_BYTES = HEADER_BYTES - LENGTH_OVERHEAD_BYTES
 _NULL = encode_signed(-1)
-_NO_HEADERS = b"\x00"
 _signed = lru_cache(maxsize=1024)(encode_signed)
 """Lengths and deltas come again."""
 
@@ -42,11 +41,12 @@ def encode_plain_batch(
     parts: list[bytes] = []
     for index, (key, value) in enumerate(records):
         delta = _signed(index)
-        if key is None and value is not None:
-            before, middle = _around_value(len(value), len(delta))
-            parts += (before, delta, middle, value, _NO_HEADERS)
-        else:
-            parts.append(_record(delta, key, value))
+        key_size = _NULL if key is None else _signed(len(key))
+        value_size = _NULL if value is None else _signed(len(value))
+        key, value = key or b"", value or b""
+        # length | attributes 0, timestamp delta 0 | offset delta | key | value | no headers
+        size = 3 + len(delta) + len(key_size) + len(key) + len(value_size) + len(value)
+        parts += (_signed(size), b"\x00\x00", delta, key_size, key, value_size, value, b"\x00")
     payload = b"".join(parts)
     attributes = 0 if producer_id == -1 else TRANSACTIONAL_BIT
     covered = (
@@ -59,28 +59,3 @@ def encode_plain_batch(
     batch = bytearray(_BEFORE_CRC.pack(0, length, -1, MAGIC, crc32c(covered)))
     batch += covered
     return batch
-
-
-@lru_cache(maxsize=1024)
-def _around_value(value_bytes: int, delta_bytes: int) -> tuple[bytes, bytes]:
-    """What stands before the offset delta and behind it in a record without a key."""
-    value_size = _signed(value_bytes)
-    size = 3 + delta_bytes + len(_NULL) + len(value_size) + value_bytes
-    return _signed(size) + b"\x00\x00", _NULL + value_size
-
-
-def _record(delta: bytes, key: bytes | None, value: bytes | None) -> bytes:
-    """length | attributes 0 | timestamp delta 0 | offset delta | key | value | no headers"""
-    key_size = _NULL if key is None else _signed(len(key))
-    value_size = _NULL if value is None else _signed(len(value))
-    key, value = key or b"", value or b""
-    # Three bytes are zero: attributes, timestamp delta, the count of headers.
-    size = 3 + len(delta) + len(key_size) + len(key) + len(value_size) + len(value)
-    return b"%b\x00\x00%b%b%b%b%b\x00" % (
-        _signed(size),
-        delta,
-        key_size,
-        key,
-        value_size,
-        value,
-    )
