@@ -19,12 +19,14 @@ leave a half-named or too short replica of a closed file.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
+from headrace.base.limits import RECEIVE_BUFFER_BYTES
 from headrace.datanode.chunk_checksums import ChunkVerifier
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
+from headrace.datanode.landing import PACKET_DATA_BYTES_MAX, Landing
 from headrace.datanode.mirror import Mirror
 from headrace.datanode.replica import Pipeline, Replica
 from headrace.datanode.replica_output import ReplicaOutput
@@ -32,6 +34,7 @@ from headrace.datanode.streams import Stream
 from headrace.wire.hadoop.packets import (
     HEART_BEAT_SEQNO,
     Packet,
+    PacketHeads,
     bytes_wanted,
     encode_ack,
     encode_good_ack,
@@ -39,6 +42,8 @@ from headrace.wire.hadoop.packets import (
 )
 from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto, Status
 
+_LANDING_BYTES_MIN = 512 * 1024
+"""With less room the next read would be a small one."""
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
 _ACKS_HELD_MAX = 16
@@ -133,6 +138,9 @@ class BlockReceiver:
         self._drains = False
         """The next packet waits until all before it is written."""
         self._is_paused = False
+        self._landing: Landing | None = None
+        self._has_landed = False
+        """It is in use: the beginning of a packet may be in it."""
         self._output = ReplicaOutput(
             context,
             replica,
@@ -161,39 +169,119 @@ class BlockReceiver:
         position, end = 0, len(view)
         # Any write of this read may be the first that goes around the page cache.
         may_wait = self._output.may_go_around
+        usual: Packet | None = None
         while position < end and not self._last_seen:
             packet = next_packet(view, position, end)
             if packet is None:
                 break
-            if not self._take_next(view, packet):
+            if self._take_next(view, packet):
+                usual = packet
+            else:
+                usual = None
                 if may_wait and not self._is_due(packet):
                     break
                 if not self._take(view, packet):
                     break
             position = packet.end
-        is_good = self._check_noted()
-        if is_good and position and self._mirror is not None and not self._mirror_error:
-            self._forward(view[:position])
-        if not self._write():
+        self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
+        if not self._settle_read([view[:position]] if position else (), self.wanted_bytes > 0):
             return end
+        if usual is not None and self._output.room is not None:
+            self._foresee(bytes(view[usual.start : usual.checksums]))
+        return position
+
+    def _settle_read(
+        self, packets: Sequence[memoryview], is_amid: bool, beyond: int | None = None
+    ) -> bool:
+        """The packets of one read are noted: check, forward and write them, and ack what is due.
+        False: no more is wanted, the writing is over or about to be.
+
+        `is_amid`: it ends within a packet. `beyond`: data has landed, with so much behind it.
+        """
+        is_good = self._check_noted()
+        if is_good and packets and self._mirror is not None and not self._mirror_error:
+            self._forward(packets)
+        if not self._write(beyond):
+            return False
         if not is_good:
             self._refuse()
-            return end
+            return False
         if self._is_flushed:
             self._output.drain()
-        if not self._output.has_room:
+        if not self._has_room():
             self._pause()
-        self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
         if self._mirror is None:
-            is_amid = self.wanted_bytes > 0 and not self._last_seen
-            if not is_amid or len(self._pending) >= _ACKS_HELD_MAX:
+            if not is_amid or self._last_seen or len(self._pending) >= _ACKS_HELD_MAX:
                 self._send_acks()
             elif self._pending and not self._holds_acks:
                 self._holds_acks = True
                 self._context.timers.call_later(_ACKS_HELD_MS, self._send_held)
         elif self._mirror_error:
             self._tell_of_mirror()
-        return position
+        return True
+
+    # -- packets that land -------------------------------------------------------------
+
+    def _foresee(self, head: bytes) -> None:
+        """Packets are large, alike, and go around the page cache: let those to come land there."""
+        if self._packet_bytes <= PACKET_DATA_BYTES_MAX and PacketHeads.can_be_foreseen(head):
+            heads = PacketHeads(head)
+            self._landing = Landing(heads, self._packet_sums_bytes, self._packet_bytes)
+            self._upstream.land(self)
+
+    def landing(self, first: memoryview) -> Sequence[memoryview] | None:
+        landing, room = self._landing, self._output.room
+        assert landing is not None
+        if room is None:
+            return None
+        if not self._has_landed:
+            if not landing.is_foreseen(first, self._received, self._seqno + 1):
+                return None
+            landing.begin(first, room)
+            self._output.beyond = landing.data_beyond(0)
+            self._has_landed = True
+            self.wanted_bytes = 0
+        return landing.views(room)
+
+    def on_landed(self, count: int) -> bytes:
+        landing, output = self._landing, self._output
+        assert landing is not None
+        whole, all_foreseen = landing.count_foreseen(count, self._received, self._seqno + 1)
+        packets = landing.packets(whole)
+        if whole:
+            self._note_landed(landing, whole)
+        if not all_foreseen:
+            rest = landing.give_back(whole)
+            self._has_landed = False
+            output.beyond = 0
+            is_wanted = not whole or self._settle_read(packets, bool(rest), 0)
+            return rest if is_wanted else b""
+        output.beyond = beyond = landing.data_beyond(whole)
+        if whole:
+            self._settle_read(packets, landing.is_amid(whole), beyond)
+            landing.keep(whole)
+        return b""
+
+    def _note_landed(self, landing: Landing, count: int) -> None:
+        """`_take_next` for packets whose heads were foreseen."""
+        received, seqno, length = self._received, self._seqno, landing.data_bytes
+        noted = []
+        for _ in range(count):
+            seqno += 1
+            received += length
+            noted.append(_Pending(seqno, received, False, True))
+        self._received, self._seqno = received, seqno
+        self._is_flushed = False
+        self._data, self._sums = landing.data(count), landing.sums(count)
+        self._noted = noted
+        self._pending.extend(noted)
+
+    def _has_room(self) -> bool:
+        return self._output.has_room(
+            _LANDING_BYTES_MIN if self._has_landed else RECEIVE_BUFFER_BYTES
+        )
+
+    # -- packets that are taken apart --------------------------------------------------
 
     def _take_next(self, view: memoryview, packet: Packet) -> bool:
         """The short way of `_take` for nearly all of a block's packets: one as large as the largest
@@ -307,7 +395,7 @@ class BlockReceiver:
         del self._data[bad:], self._sums[bad:], self._noted[bad:]
         return False
 
-    def _write(self) -> bool:
+    def _write(self, beyond: int | None = None) -> bool:
         """Hand over all packets noted: one write for their data and one for their checksums."""
         if self._over:
             return False
@@ -315,7 +403,10 @@ class BlockReceiver:
             return True
         data, sums = self._data, self._sums
         self._data, self._sums, self._noted = [], [], []
-        return self._output.write(data, sums, sum(map(len, data)))
+        count = sum(map(len, data))
+        if beyond is not None:
+            return self._output.write_landed(sums, count, beyond)
+        return self._output.write(data, sums, count)
 
     def _pause(self) -> None:
         self._is_paused = True
@@ -326,7 +417,7 @@ class BlockReceiver:
         is_held_up = mirror is not None and mirror.backlogged and not self._mirror_error
         if not self._is_paused or self._over or self._drains or is_held_up:
             return
-        if self._output.has_room:
+        if self._has_room():
             self._is_paused = False
             self._upstream.resume()
 
@@ -360,10 +451,10 @@ class BlockReceiver:
 
     # -- to the mirror -----------------------------------------------------------------
 
-    def _forward(self, packets: memoryview) -> None:
+    def _forward(self, packets: Sequence[memoryview]) -> None:
         mirror = self._mirror
         assert mirror is not None
-        mirror.send([packets])
+        mirror.send(packets)
         if mirror.backlogged:
             self._pause()
 

@@ -10,10 +10,12 @@ time, so bytes are held and written while others come in:
 
     file    | written                    | under way    | held   |
             0                            num_bytes             received
-    buffer                               | under way    | held   |  room |
+    buffer                               | under way    | held   | beyond |  room |
 
-1. `write` lays what came behind what is held. Without a write under way, and with enough held,
-   the whole pages of it get under way.
+1. `write` lays what came behind what is held, if it has not landed there by itself (`room`); what
+   is beyond belongs to a packet that is not whole yet. Without a write under way, and with enough
+   held, the whole pages of it get under way. What follows goes to the buffer's front if there is
+   more room.
 2. When they are written, so are their checksums; `num_bytes` moves, and the receiver may ack.
 3. What is held is at most what came meanwhile. If nothing more comes for some milliseconds, or a
    packet is shorter than those before it (a writer that flushes), it is written at once, by the
@@ -31,7 +33,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from headrace.base.errors import StorageError
-from headrace.base.limits import PAGE_BYTES, RECEIVE_BUFFER_BYTES
+from headrace.base.limits import PAGE_BYTES
 from headrace.base.storage import DirectWriter
 from headrace.datanode.block_files import read_partial_chunk
 from headrace.datanode.chunk_checksums import first_bad_chunk
@@ -82,8 +84,10 @@ class ReplicaOutput:
             not advice.is_idle and context.settings.direct_writes and PAGE_BYTES % chunk_bytes == 0
         )
         self._direct: DirectWriter | None = None
-        self._begin = self._end = 0
-        """What is held, as positions in the direct writer's buffer."""
+        self._begin = self._end = self._limit = 0
+        """What is held, and where its room ends, as positions in the direct writer's buffer."""
+        self.beyond = 0
+        """So many bytes behind it belong to nobody yet, and move with it."""
         self._sums = bytearray()
         """Checksums of what is under way and held."""
         self._under_way_bytes = 0
@@ -101,13 +105,24 @@ class ReplicaOutput:
     # -- writing -----------------------------------------------------------------------
 
     @property
-    def is_direct(self) -> bool:
-        return self._direct is not None
-
-    @property
-    def has_room(self) -> bool:
+    def room(self) -> memoryview | None:
+        """Where data may land that is to be written next, `beyond` being the first of it."""
         direct = self._direct
-        return direct is None or len(direct.buffer) - self._end >= RECEIVE_BUFFER_BYTES
+        return None if direct is None else direct.buffer[self._end : self._limit]
+
+    def has_room(self, wanted: int) -> bool:
+        return self._direct is None or self._limit - self._end >= wanted
+
+    def write_landed(self, sums: Views, count: int, beyond: int) -> bool:
+        """Take `count` bytes, which begin a chunk and have landed in the room, with more beyond."""
+        self._end += count
+        self.beyond = beyond
+        try:
+            self._hold_landed(sums, count)
+        except StorageError as error:
+            self._on_failed(error)
+            return False
+        return True
 
     def write(self, data: Views, sums: Views, count: int) -> bool:
         """Take `count` bytes, which begin a chunk; False if the disk refused."""
@@ -131,8 +146,11 @@ class ReplicaOutput:
         ):
             return False
         self._direct = self._context.dataset.storage.direct_writer(self._files.data)
-        self.may_go_around = self._direct is not None
-        return self.may_go_around
+        if self._direct is None:
+            self.may_go_around = False
+            return False
+        self._limit = len(self._direct.buffer)
+        return True
 
     def _write_at_once(self, data: Views, sums: Views, count: int) -> None:
         self._files.data.write(data)
@@ -189,7 +207,7 @@ class ReplicaOutput:
             ahead = -self._replica.num_bytes % PAGE_BYTES
             if ahead:
                 data, sums, count = self._complete_page(data, sums, count, min(ahead, count))
-        if count > len(direct.buffer) - self._end:
+        if count > self._limit - self._end:
             # Only a packet of many MiB: it is not worth a way of its own.
             if not self.drain():
                 direct.wait()
@@ -203,6 +221,16 @@ class ReplicaOutput:
         self._end = end
         for view in sums:
             self._sums += view
+        self._advance()
+
+    def _hold_landed(self, sums: Views, count: int) -> None:
+        for view in sums:
+            self._sums += view
+        if not self._under_way_bytes and self._end - self._begin == count:
+            ahead = min(-self._replica.num_bytes % PAGE_BYTES, count)
+            if ahead:  # after a silence: the rest of the page goes where its beginning went
+                self._write_by_cache(ahead)
+                self._move_to(0)
         self._advance()
 
     def _complete_page(
@@ -239,10 +267,15 @@ class ReplicaOutput:
         assert direct is not None
         self._under_way_bytes = count = held // PAGE_BYTES * PAGE_BYTES
         self._begin += count
+        if start > self._limit - self._begin and held - count + self.beyond < start:
+            self._move_to(0)
+            self._limit = start
         direct.append(start, count, self._on_written)
 
     def _on_written(self, error: StorageError | None) -> None:
         count, self._under_way_bytes = self._under_way_bytes, 0
+        assert self._direct is not None
+        self._limit = len(self._direct.buffer)
         try:
             if error is not None:
                 raise error
@@ -255,7 +288,8 @@ class ReplicaOutput:
             self._let_go()
             return
         self._drains = False
-        self._move_to_front()
+        if self._end - self._begin < _DIRECT_BYTES_MIN:
+            self._move_to(0)
         self._advance()
         syncs, self._syncs = self._syncs, []
         for directories, then in syncs:
@@ -268,21 +302,28 @@ class ReplicaOutput:
         self._count_written(count, [self._sums[:sums_bytes]])
         del self._sums[:sums_bytes]
 
-    def _move_to_front(self) -> None:
-        direct, held = self._direct, self._end - self._begin
-        assert direct is not None
-        if held < _DIRECT_BYTES_MIN:
-            direct.buffer[:held] = direct.buffer[self._begin : self._end]
-            self._begin, self._end = 0, held
+    def _move_to(self, place: int) -> None:
+        """What is held, and what is beyond."""
+        assert self._direct is not None
+        buffer, begin, held = self._direct.buffer, self._begin, self._end - self._begin
+        count = held + self.beyond
+        buffer[place : place + count] = buffer[begin : begin + count]
+        self._begin, self._end = place, place + held
 
     def _write_held(self) -> None:
         """Nothing is under way: what is held goes by the page cache."""
         held = self._end - self._begin
         if held:
-            assert self._direct is not None
-            self._files.data.write([self._direct.buffer[self._begin : self._end]])
-            self._begin = self._end = 0
-            self._count_held(held)
+            self._write_by_cache(held)
+            self._move_to(0)
+
+    def _write_by_cache(self, count: int) -> None:
+        """The first of what is held."""
+        assert self._direct is not None
+        begin = self._begin
+        self._files.data.write([self._direct.buffer[begin : begin + count]])
+        self._begin += count
+        self._count_held(count)
 
     def _watch(self) -> None:
         self._watched_bytes = self._replica.num_bytes + self._end - self._begin

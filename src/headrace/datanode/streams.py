@@ -6,6 +6,8 @@ happens on the loop's thread.
     bytes -> Stream keeps what is not consumed -> StreamHandler.on_data(view) -> consumed
              StreamHandler -> Stream.send(parts)  … on_drained once all has left
 
+A handler that foresees what comes may have it put where it belongs, without a copy: see `Lander`.
+
 Invariants: a view is valid only during `on_data`; parts leave in order; `on_closed` comes once.
 """
 
@@ -42,8 +44,27 @@ class Stream(Protocol):
         """Read again, and hand over what was left unconsumed."""
         ...
 
+    def land(self, lander: "Lander") -> None:
+        """Ask `lander` from the next read on where bytes should go. A stream need not: then they
+        come by `on_data`, as ever."""
+        ...
+
     def close(self, reason: str, *, after_sending: bool = False) -> None:
         """Close; `on_closed` follows (with `after_sending`: once the peer has taken the rest)."""
+        ...
+
+
+class Lander(Protocol):
+    """Says where the bytes of the next read go, as long as they are what it foresees."""
+
+    def landing(self, first: memoryview) -> Sequence[memoryview] | None:
+        """Where the next bytes go, one view after the other; `first` came before them and is taken
+        by this. None: not now, and nothing is taken."""
+        ...
+
+    def on_landed(self, count: int) -> bytes:
+        """So many bytes are there. What comes back was not foreseen: it is shown to `on_data`, and
+        so is what follows, until `land` is called again."""
         ...
 
 

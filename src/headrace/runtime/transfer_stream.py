@@ -4,14 +4,16 @@ Owns: the receive buffer, the send queue, how a stream ends.
 Must not know: who accepted or connected the socket (`runtime.transfer`), what the bytes mean.
 
 Reading is `recv_into` a large shared buffer; what the handler leaves is kept aside if it is
-little, in the buffer if it is much. Sending is tried at once; what the socket does not take is
-queued (views are copied then) and file regions go by `os.sendfile`.
+little, in the buffer if it is much. Bytes that are foreseen go where a `Lander` says instead.
+Sending is tried at once; what the socket does not take is queued (views are copied then) and file
+regions go by `os.sendfile`.
 
 Invariants: parts leave in order; `on_closed` comes exactly once; a paused stream reads nothing.
 """
 
 import asyncio
 import errno
+import itertools
 import os
 import socket
 from collections import deque
@@ -22,7 +24,7 @@ from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
 from headrace.base.limits import SENDFILE_BYTES_MIN
 from headrace.base.storage import FileRegion
-from headrace.datanode.streams import Part, StreamHandler
+from headrace.datanode.streams import Lander, Part, StreamHandler
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.tcp import FilePart
 from headrace.wire.hadoop.packets import PACKET_BYTES_MAX
@@ -30,6 +32,7 @@ from headrace.wire.hadoop.packets import PACKET_BYTES_MAX
 SWEEP_INTERVAL_S = 1.0
 _KEPT_ASIDE_BYTES_MAX = 64 * 1024
 _VIEW_BYTES_MAX = PACKET_BYTES_MAX + 64 * 1024
+_PARTS_PER_CALL = 256
 _SENDFILE_BYTES_PER_CALL = 4 * 1024 * 1024
 
 
@@ -60,6 +63,7 @@ class TransferStream:
         "_ended",
         "_fd",
         "_handler",
+        "_lander",
         "_loop",
         "_out",
         "_paused",
@@ -82,6 +86,7 @@ class TransferStream:
         self._socket = sock
         self._fd = sock.fileno()
         self._handler = handler
+        self._lander: Lander | None = None
         self.peer = peer
         self._view: memoryview | None = None
         self._start = self._end = 0
@@ -153,23 +158,60 @@ class TransferStream:
                 self._rest = b""
         return view
 
+    def land(self, lander: Lander) -> None:
+        self._lander = lander
+
     def _on_readable(self) -> None:
+        if self._lander is not None:
+            self._guarded(self._land)
+        else:
+            self._read()
+
+    def _read(self) -> None:
         view = self._take_buffer()
-        try:
-            count = self._socket.recv_into(view[self._end :])
-        except (BlockingIOError, InterruptedError):
+        count = self._receive([view[self._end :]])
+        if count:
+            self._end += count
+            self._hand_over()
+        elif not self._closed and not self._ended:
             self._settle_buffer()
-            return
+
+    def _receive(self, views: Sequence[memoryview]) -> int:
+        """How many bytes came; none also at the end, and after a failure, which are seen to."""
+        try:
+            if len(views) == 1:
+                count = self._socket.recv_into(views[0])
+            else:
+                count = self._socket.recvmsg_into(views)[0]
+        except (BlockingIOError, InterruptedError):
+            return 0
         except OSError as error:
             self._shut(error.strerror or "receive failed")
-            return
+            return 0
         if count == 0:
             self._on_end()
-            return
+            return 0
         self._port.bytes_received += count
         self.active_tick = self._port.tick
-        self._end += count
-        self._hand_over()
+        return count
+
+    def _land(self) -> None:
+        """A read to where the lander wants it; what is here already goes there as well."""
+        lander, view = self._lander, self._view
+        assert lander is not None
+        first = memoryview(self._rest) if view is None else view[self._start : self._end]
+        views = lander.landing(first) if self._after_sending is None else None
+        if views is None:
+            self._lander = None
+            self._read()
+            return
+        self._rest = b""
+        self._release_buffer()
+        count = self._receive(views)
+        rest = lander.on_landed(count) if count else b""
+        if rest and not self._closed:
+            self._lander, self._rest = None, rest
+            self._show_again()
 
     def _on_end(self) -> None:
         """The peer has closed its half: it may still want what we have to say."""
@@ -185,7 +227,7 @@ class TransferStream:
             self._guarded(ask)
         if not goes_on:
             self._shut("closed by peer")
-        elif not self._closed:
+        elif not self._closed and self._view is not None:
             self._settle_buffer()
 
     def _hand_over(self) -> None:
@@ -302,17 +344,39 @@ class TransferStream:
                     return False  # no room: to be told so would cost a call and an exception
             else:
                 try:
-                    sent = self._socket.send(part, socket.MSG_MORE if len(out) > 1 else 0)
+                    sent = self._send_bytes(part)
                 except (BlockingIOError, InterruptedError):
                     return False
-                if sent < len(part):
-                    out[0] = memoryview(part)[sent:]
+                if not self._pop_sent(sent):
                     port.bytes_sent += sent
                     self.active_tick = port.tick
                     return False
-                out.popleft()
             port.bytes_sent += sent
             self.active_tick = port.tick
+        return True
+
+    def _send_bytes(self, first: bytes | bytearray | memoryview) -> int:
+        """Those at the front of the queue, up to the next piece of a file."""
+        out = self._out
+        if len(out) == 1 or isinstance(out[1], FilePart):
+            return self._socket.send(first, socket.MSG_MORE if len(out) > 1 else 0)
+        parts = []
+        for part in itertools.islice(out, _PARTS_PER_CALL):
+            if isinstance(part, FilePart):
+                break
+            parts.append(part)
+        return self._socket.sendmsg(parts, (), socket.MSG_MORE if len(parts) < len(out) else 0)
+
+    def _pop_sent(self, sent: int) -> bool:
+        """So many bytes have left; False if they ended within a part."""
+        out = self._out
+        while out and not isinstance(part := out[0], FilePart):
+            if sent < len(part):
+                if sent:
+                    out[0] = memoryview(part)[sent:]
+                return not sent
+            sent -= len(part)
+            out.popleft()
         return True
 
     # -- ending ------------------------------------------------------------------------

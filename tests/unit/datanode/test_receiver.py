@@ -1,7 +1,7 @@
 """Packets in, acks out: what an ack stands for while writes go around the page cache."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,16 +14,19 @@ from headrace.datanode.context import Context
 from headrace.datanode.dataset import Dataset
 from headrace.datanode.receiver import BlockReceiver
 from headrace.datanode.replica import Pipeline, Replica, ReplicaState
+from headrace.datanode.streams import Lander
 from headrace.datanode.volume import Volume
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk, SimulatedFile
 from headrace.wire.hadoop.block_meta import CRC32C_512
-from headrace.wire.hadoop.packets import encode_packet_header
+from headrace.wire.hadoop.packets import encode_packet_header, next_packet
 from headrace.wire.hadoop.protos.data_transfer_pb2 import PipelineAckProto, Status
 from headrace.wire.hadoop.transfer import parse_delimited
 
 MIB = 1 << 20
 PACKET_BYTES = 64512
+CACHED, DIRECT, LANDS = "cached", "direct", "lands"
+"""How packets are written: at once, from a copy of them, or from where they landed."""
 DATA = random.Random(1).randbytes(6 * MIB)
 
 
@@ -33,12 +36,18 @@ class Writer:
     peer = "writer"
     backlogged = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, lands: bool = True) -> None:
         self.receiver: BlockReceiver
+        self.sent = b""
+        """Not read yet."""
         self.left = b""
+        """Read and not taken."""
         self.acks: list[tuple[int, list[int]]] = []
         self.paused = False
         self.closed = False
+        self.landed_bytes = 0
+        self._lands = lands
+        self._lander: Lander | None = None
 
     def send(self, parts: Sequence[Any]) -> None:
         raw = memoryview(b"".join(parts))
@@ -61,22 +70,91 @@ class Writer:
             self.closed = True
             self.receiver.on_closed(reason)
 
+    def land(self, lander: Lander) -> None:
+        if self._lands:
+            self._lander = lander
+
     def show(self, more: bytes = b"") -> None:
-        """One read, as `TransferSession` hands it over; the view is worthless afterwards."""
-        self.left += more
-        while self.left and not self.paused and not self.closed:
-            buffer = bytearray(self.left)
-            count = self.receiver.on_data(memoryview(buffer))
-            buffer[:] = bytes(len(buffer))
-            self.left = self.left[count:]
-            if not count:
+        """One read, as a stream does it for a session."""
+        self.sent += more
+        while not self.paused and not self.closed:
+            views = self._landing()
+            if views is None:
+                self.left, self.sent = self.left + self.sent, b""
+                if not self.left or not self._show_left():
+                    return
+            elif not self.sent:
                 return
+            else:
+                self._land(views)
+
+    def _show_left(self) -> int:
+        """How much of it is taken; the view is worthless afterwards."""
+        buffer = bytearray(self.left)
+        count = self.receiver.on_data(memoryview(buffer))
+        buffer[:] = bytes(len(buffer))
+        self.left = self.left[count:]
+        return count
+
+    def _landing(self) -> Sequence[memoryview] | None:
+        if self._lander is None:
+            return None
+        buffer = bytearray(self.left)
+        views = self._lander.landing(memoryview(buffer))
+        buffer[:] = bytes(len(buffer))
+        if views is None:
+            self._lander = None
+        else:
+            self.left = b""
+        return views
+
+    def _land(self, views: Sequence[memoryview]) -> None:
+        count = 0
+        for view in views:
+            piece = self.sent[count : count + len(view)]
+            view[: len(piece)] = piece
+            count += len(piece)
+        self.sent = self.sent[count:]
+        self.landed_bytes += count
+        assert self._lander is not None
+        self.left = self._lander.on_landed(count)
+        if self.left:
+            self._lander = None
+
+
+class Next:
+    """The next node in line, as the mirror of a receiver: it acks what it was sent, a bit later."""
+
+    backlogged = False
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.acks_waiting = 0
+        self.on_acks: Callable[[], None] = lambda: None
+        self.on_failed: Callable[[str], None] = lambda _reason: None
+        self.on_taken: Callable[[], None] = lambda: None
+
+    def send(self, parts: Sequence[memoryview]) -> None:
+        self.received += b"".join(parts)
+
+    def next_ack(self, _seqno: int) -> Sequence[int] | None:
+        if not self.acks_waiting:
+            return None
+        self.acks_waiting -= 1
+        return (0,)
+
+    def ack(self, number: int) -> None:
+        self.acks_waiting += number
+        self.on_acks()
+
+    def close(self, _reason: str, **_how: bool) -> None:
+        return None
 
 
 class World:
     """One replica of a writer that is known to sync."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lands: bool = True, mirror: Next | None = None) -> None:
         self.disk = SimulatedDisk(defer_syncs=True)
         self.timers = Timers()
         clock = SimulatedClock()
@@ -99,12 +177,12 @@ class World:
         )
         context.sync_habits.on_block_ended("client", True)
         self.ends: list[bool] = []
-        self.writer = Writer()
+        self.writer = Writer(lands=lands)
         self.writer.receiver = self.receiver = BlockReceiver(
             context,
             self.replica,
             self.writer,
-            None,
+            mirror,  # type: ignore[arg-type]
             acks=True,
             on_done=self.ends.append,
             on_last=self._on_last,
@@ -159,14 +237,14 @@ class World:
         assert checker.position == length
 
 
-@pytest.mark.parametrize("is_direct", [False, True])
+@pytest.mark.parametrize("how", [CACHED, DIRECT, LANDS])
 @pytest.mark.parametrize("count", [100, PACKET_BYTES, 6 * PACKET_BYTES])
-def test_what_is_acked_as_synced_survives_a_power_cut(count: int, is_direct: bool) -> None:
+def test_what_is_acked_as_synced_survives_a_power_cut(count: int, how: str) -> None:
     """hsync's packet usually carries data of its own. It may be the first of those that are written
     around the page cache, together with others of the same read."""
-    world = World()
+    world = World(lands=how == LANDS)
     world.writer.show(world.packets(17))
-    if is_direct:
+    if how != CACHED:
         world.writer.show(world.packets(6))
     world.writer.show(world.packets(6) + world.packet(count, sync=True))
     for _ in range(100):
@@ -181,13 +259,13 @@ def test_what_is_acked_as_synced_survives_a_power_cut(count: int, is_direct: boo
     assert world.data.inode.durable == DATA[: world.sent]
 
 
-@pytest.mark.parametrize("is_direct", [False, True])
+@pytest.mark.parametrize("how", [CACHED, DIRECT, LANDS])
 @pytest.mark.parametrize("into_chunk", [False, True])
-def test_bytes_that_come_again_in_the_same_read(into_chunk: bool, is_direct: bool) -> None:
+def test_bytes_that_come_again_in_the_same_read(into_chunk: bool, how: str) -> None:
     """A writer flushed amid a chunk and goes on without waiting for the ack."""
-    world = World()
+    world = World(lands=how == LANDS)
     world.writer.show(world.packets(17))
-    if is_direct:
+    if how != CACHED:
         world.writer.show(world.packets(6))
     read = world.packets(6) + world.packet(1000)
     again = world.sent if into_chunk else world.sent // 512 * 512
@@ -200,12 +278,12 @@ def test_bytes_that_come_again_in_the_same_read(into_chunk: bool, is_direct: boo
     assert world.acked() == list(range(world.seqno))
 
 
-@pytest.mark.parametrize("is_direct", [False, True])
-def test_a_bad_packet_is_refused_after_those_before_it_are_acked(is_direct: bool) -> None:
+@pytest.mark.parametrize("how", [CACHED, DIRECT, LANDS])
+def test_a_bad_packet_is_refused_after_those_before_it_are_acked(how: str) -> None:
     """An ack out of order would be the wrong node's fault for whoever reads it."""
-    world = World()
+    world = World(lands=how == LANDS)
     world.writer.show(world.packets(17))
-    if is_direct:
+    if how != CACHED:
         world.writer.show(world.packets(6))
     world.writer.show(world.packets(6))
     good = world.seqno
@@ -237,3 +315,81 @@ def test_a_writer_that_closes_its_half_hears_the_end_however_long_syncs_take() -
     assert world.acked() == [0, 1]
     assert world.ends == [True]
     assert not world.receiver.on_end()
+
+
+class Story:
+    """A writer of many moods, its reads cut anywhere, on a disk that takes its time."""
+
+    def __init__(self, seed: int, *, lands: bool, mirrored: bool) -> None:
+        self.rng = random.Random(seed)
+        self.next = Next() if mirrored else None
+        self.world = World(lands=lands, mirror=self.next)
+        self.packet_bytes = self.rng.choice([PACKET_BYTES, 65_536, 512, 3 * 512])
+        self.stream = b""
+        while self.world.sent < len(DATA) - 9 * 65_536:
+            self.stream += self._packets()
+
+    def _packets(self) -> bytes:
+        world, rng = self.world, self.rng
+        mood = rng.random()
+        if mood < 0.9:
+            return world.packets(rng.randint(1, 8), self.packet_bytes)
+        if mood < 0.94:
+            return world.packet(rng.randint(1, self.packet_bytes // 512) * 512)
+        if mood < 0.97:
+            return world.packet(self.packet_bytes, sync=True)
+        into_chunk = world.packet(rng.randint(1, 500))
+        return into_chunk + world.packet(512, at=world.sent // 512 * 512)
+
+    def read(self) -> None:
+        count = self.rng.choice([1, 10, 600, 70_000, 300_000, 1_500_000])
+        count = self.rng.randint(1, count)
+        self.world.writer.show(self.stream[:count])
+        self.stream = self.stream[count:]
+
+    def pass_time(self) -> None:
+        world, rng = self.world, self.rng
+        if rng.random() < 0.5:
+            world.disk.complete_syncs(rng.randint(1, 3))
+        if rng.random() < 0.1:
+            world.timers.run()
+        if self.next is not None and rng.random() < 0.3:
+            self.next.ack(self.next_due())
+        world.writer.show()
+        world.check()
+
+    def next_due(self) -> int:
+        """How many packets the next node got whole and has not acked."""
+        assert self.next is not None
+        count = position = 0
+        view = memoryview(self.next.received)
+        while (packet := next_packet(view, position, len(view))) is not None:
+            position, count = packet.end, count + 1
+        return count - self.next.acks_waiting - len(self.world.writer.acks)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_however_reads_are_cut(seed: int, mirrored: bool) -> None:
+    """Data lands where it is written from, or is copied there: the same file, the same acks."""
+    story = Story(seed, lands=seed % 4 > 0, mirrored=mirrored)
+    world, sent = story.world, story.stream
+    while story.stream:
+        story.read()
+        story.pass_time()
+        assert world.acked() == list(range(len(world.acked())))
+    world.settle()
+    if story.next is not None:
+        assert story.next.received == sent
+        story.next.ack(story.next_due())
+        world.settle()
+    assert world.acked() == list(range(world.seqno))
+    assert world.replica.num_bytes == world.sent
+    world.writer.show(encode_packet_header(0, 0, world.sent, world.seqno, True))
+    world.settle()
+    if story.next is not None:
+        story.next.ack(1)
+        world.settle()
+    assert world.ends == [True]
+    if seed % 4 and story.packet_bytes >= PACKET_BYTES:
+        assert world.writer.landed_bytes > 0

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.base.errors import StorageError
 from headrace.base.events import EventLog
-from headrace.base.limits import PAGE_BYTES
+from headrace.base.limits import PAGE_BYTES, RECEIVE_BUFFER_BYTES
 from headrace.datanode import replica_output
 from headrace.datanode.block_files import BlockChecker, create_files
 from headrace.datanode.chunk_checksums import compute_checksums
@@ -73,6 +73,7 @@ class World:
             on_failed=self.failures.append,
         )
         self.sent = b""
+        self.landed = b""
 
     def _on_moved(self) -> None:
         self.moves += 1
@@ -92,6 +93,21 @@ class World:
             each[:] = bytes(len(each))
         self.check()
         return done
+
+    def land(self, count: int, beyond: int) -> None:
+        """So many bytes more, which landed in the room, and some behind them."""
+        room = self.output.room
+        assert room is not None
+        here = self.output.beyond
+        assert bytes(room[:here]) == self.landed, "what was beyond has moved along"
+        fresh = self.landed + random.Random(len(self.sent)).randbytes(count + beyond - here)
+        room[: len(fresh)] = fresh
+        data, self.landed = fresh[:count], fresh[count:]
+        self.sent += data
+        sums = memoryview(bytearray(compute_checksums(CRC32C_512, data)))
+        self.output.write_landed([sums], count, beyond)
+        sums[:] = bytes(len(sums))
+        self.check()
 
     def check(self) -> None:
         """What counts is in the file, byte for byte, and its checksums are beside it."""
@@ -115,15 +131,15 @@ def test_a_small_replica_and_one_that_nobody_syncs_are_written_at_once() -> None
         for _ in range(4):
             other.take(MIB)
         assert other.replica.num_bytes == 4 * MIB
-        assert not other.output.is_direct
+        assert other.output.room is None
 
 
 def test_what_is_under_way_counts_when_it_is_written() -> None:
     world = World()
     world.take(MIB)
-    assert not world.output.is_direct
+    assert world.output.room is None
     world.take(16 * PACKET_BYTES)
-    assert world.output.is_direct
+    assert world.output.room is not None
     assert world.replica.num_bytes == MIB
     world.take(16 * PACKET_BYTES)
     assert world.replica.num_bytes == MIB
@@ -166,12 +182,12 @@ def test_it_tells_when_it_has_no_room() -> None:
     world = World()
     world.take(MIB)
     world.take(MIB)
-    assert world.output.has_room
+    assert world.output.has_room(RECEIVE_BUFFER_BYTES)
     world.take(MIB)
     world.take(MIB)
-    assert not world.output.has_room
+    assert not world.output.has_room(RECEIVE_BUFFER_BYTES)
     world.settle()
-    assert world.output.has_room
+    assert world.output.has_room(RECEIVE_BUFFER_BYTES)
 
 
 def test_a_packet_larger_than_the_room_waits_for_what_is_under_way() -> None:
@@ -242,7 +258,7 @@ def test_any_stream_arrives_whole_whenever_writes_complete(seed: int) -> None:
     world = World()
     total = rng.randrange(MIB, 12 * MIB)
     while len(world.sent) < total:
-        if not world.output.has_room:
+        if not world.output.has_room(RECEIVE_BUFFER_BYTES):
             assert world.disk.complete_syncs(1) == 1, "it would wait for ever"
             continue
         count = min(total - len(world.sent), rng.choice((1, 3, 7, 16, 24)) * PACKET_BYTES)
@@ -261,4 +277,38 @@ def test_any_stream_arrives_whole_whenever_writes_complete(seed: int) -> None:
     assert world.replica.num_bytes == len(world.sent)
     assert world.failures == []
     world.check()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_landed_arrives_whole_whenever_writes_complete(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World()
+    world.take(MIB + 512 * rng.randrange(16))
+    world.take(MIB)
+    packet_bytes = rng.choice((PACKET_BYTES, 65_536, 512 * rng.randrange(1, 256)))
+    for _ in range(60):
+        room = world.output.room
+        assert room is not None
+        packets = min(rng.randint(0, 24), len(room) // packet_bytes - 1)
+        if packets < 0:
+            assert world.disk.complete_syncs(1) == 1, "it would wait for ever"
+            continue
+        if packets:
+            beyond = rng.choice((0, rng.randrange(packet_bytes)))
+            if packets * packet_bytes + beyond >= len(world.landed):
+                world.land(packets * packet_bytes, beyond)
+        if rng.random() < 0.6:
+            world.disk.complete_syncs(1)
+        if rng.random() < 0.2:
+            world.timers.run()
+        if rng.random() < 0.1:
+            world.output.drain()
+    if not world.output.drain():
+        world.settle()
+    assert world.replica.num_bytes == len(world.sent) > 2 * MIB
+    assert world.failures == []
+    world.check()
+
+
+def test_pages_fill_what_goes_around_the_cache() -> None:
     assert replica_output._DIRECT_BYTES_MIN % PAGE_BYTES == 0

@@ -1,8 +1,10 @@
 """Writes around the page cache on a real disk."""
 
+import asyncio
 import errno
 import mmap
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,68 @@ def test_a_write_that_takes_nothing_is_an_error(
     (outcome,) = append(storage, file, 1)
     assert isinstance(outcome, StorageError)
     assert file.size() == 0
+
+
+def test_a_quick_disk_is_waited_for_and_a_slow_one_is_not() -> None:
+    pace = direct_writer.DiskPace()
+    now_s = 1000.0
+    for _ in range(100):
+        assert pace.is_quick(now_s)
+        pace.note(0.002, now_s)
+    pace.note(0.05, now_s)
+    assert pace.is_quick(now_s), "one that was late"
+    for _ in range(100):
+        pace.note(0.008, now_s)
+    assert not pace.is_quick(now_s + 1)
+    assert pace.is_quick(now_s + 10), "tried again"
+    pace.note(0.008, now_s + 10)
+    assert not pace.is_quick(now_s + 11), "still slow"
+    pace.note(0.001, now_s + 20)
+    assert pace.is_quick(now_s + 20), "quick again"
+
+
+def test_a_disk_in_trouble_is_left_to_threads_at_once() -> None:
+    pace = direct_writer.DiskPace()
+    pace.note(1.0, 1000.0)
+    assert not pace.is_quick(1001.0)
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_writes_are_told_on_the_loop_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quick: bool
+) -> None:
+    monkeypatch.setattr(direct_writer.DiskPace, "is_quick", lambda *_: is_quick)
+    threads: list[bool] = []
+    write = os.pwrite
+
+    def written(fd: int, data: Any, position: int) -> int:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return write(fd, data, position)
+
+    monkeypatch.setattr(os, "pwrite", written)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        storage = DiskStorage(loop)
+        file = storage.open(str(tmp_path / "file"), create=True)
+        writer = storage.direct_writer(file)
+        if writer is None:
+            pytest.skip("the file system has no O_DIRECT")
+        for number in range(3):
+            writer.buffer[:PAGE_BYTES] = bytes([number]) * PAGE_BYTES
+            done: asyncio.Future[StorageError | None] = loop.create_future()
+            writer.append(0, PAGE_BYTES, done.set_result)
+            assert not done.done(), "never before it returns"
+            assert file.size() == number * PAGE_BYTES
+            if number == 2:
+                writer.wait()
+                assert done.done()
+            assert await done is None
+        assert file.read(0, 3 * PAGE_BYTES) == b"".join(
+            bytes([number]) * PAGE_BYTES for number in range(3)
+        )
+        writer.close()
+        storage.close()
+
+    asyncio.run(run())
+    assert threads == [not is_quick] * 3

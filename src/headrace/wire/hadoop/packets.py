@@ -38,6 +38,9 @@ _SYNC_HEADER_BYTES = _HEADER.size + 2
 _HEADER_BYTES = (_PLAIN_HEADER_BYTES, _SYNC_HEADER_BYTES)
 _SYNC_TAG = 0x28
 LENGTHS_BYTES = _LENGTHS.size
+_OFFSET_AT = LENGTHS_BYTES + 1
+_SEQNO_AT = _OFFSET_AT + 9
+"""Of a packet, if its header is one that every known sender writes."""
 _new_tuple = tuple.__new__
 """Half the cost of a named tuple is its own `__new__`, and there is one for every packet."""
 
@@ -97,6 +100,26 @@ def bytes_wanted(view: memoryview) -> int:
         return LENGTHS_BYTES
     payload_bytes, header_bytes = _LENGTHS.unpack_from(view)
     return int(payload_bytes + header_bytes + LENGTHS_BYTES - 4)
+
+
+class PacketHeads:
+    """Heads of packets (lengths and header) that differ in nothing but offset and number."""
+
+    __slots__ = ("_after", "_before", "_pack", "head_bytes")
+
+    def __init__(self, head: bytes) -> None:
+        """From one of them, which `can_be_foreseen`."""
+        self.head_bytes = len(head)
+        self._before, self._after = head[:_OFFSET_AT], head[_SEQNO_AT + 8 :]
+        self._pack = struct.Struct(f"<{len(self._before)}sqBq{len(self._after)}s").pack
+
+    @staticmethod
+    def can_be_foreseen(head: bytes) -> bool:
+        is_known = len(head) - LENGTHS_BYTES in _HEADER_BYTES
+        return is_known and head[_OFFSET_AT - 1] == 0x09 and head[_SEQNO_AT - 1] == 0x11
+
+    def of(self, offset_in_block: int, seqno: int) -> bytes:
+        return self._pack(self._before, offset_in_block, 0x11, seqno, self._after)
 
 
 def _parse_header(raw: memoryview) -> PacketHeaderProto:

@@ -1,0 +1,200 @@
+"""Streams over real sockets: bytes that land where a handler foresees them, parts that leave."""
+
+import asyncio
+import random
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+import uvloop
+
+from headrace.base.errors import ProtocolError
+from headrace.base.events import EventLog
+from headrace.datanode.streams import Stream
+from headrace.runtime.buffers import BufferPool
+from headrace.runtime.clock import SystemClock
+from headrace.runtime.transfer import TransferPort
+
+WORD_BYTES = 8
+FORESEEN = b"f" * WORD_BYTES
+
+
+class Words:
+    """Takes words of eight bytes. After the word `land!!!!` the others land, while they are
+    foreseen ones."""
+
+    wanted_bytes = 0
+    idle_timeout_ms = 60_000
+
+    def __init__(self) -> None:
+        self.stream: Stream
+        self.words: list[bytes] = []
+        self.landed = 0
+        self.reason = ""
+        self._slots = [memoryview(bytearray(WORD_BYTES)) for _ in range(4)]
+        self._filled = 0
+
+    def on_connected(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def on_data(self, view: memoryview) -> int:
+        position = 0
+        while len(view) - position >= WORD_BYTES:
+            word = bytes(view[position : position + WORD_BYTES])
+            position += WORD_BYTES
+            self.words.append(word)
+            if word == b"land!!!!":
+                self.stream.land(self)
+            if word == b"pause!!!":
+                self.stream.pause()
+                break
+        return position
+
+    def landing(self, first: memoryview) -> Sequence[memoryview] | None:
+        if b"x" in bytes(first):
+            return None
+        if len(first):
+            self._slots[0][: len(first)] = first
+            self._filled = len(first)
+        return [self._slots[0][self._filled :], *self._slots[1:]]
+
+    def on_landed(self, count: int) -> bytes:
+        everything = b"".join(self._slots)[: self._filled + count]
+        if b"!" in everything:
+            raise ProtocolError("a shout")
+        self.landed += count
+        whole = 0
+        while everything[whole : whole + WORD_BYTES] == FORESEEN:
+            whole += WORD_BYTES
+            self.words.append(FORESEEN)
+        rest = everything[whole:]
+        self._filled = 0
+        if not FORESEEN.startswith(rest):
+            return rest
+        self._slots[0][: len(rest)] = rest
+        self._filled = len(rest)
+        return b""
+
+    def on_drained(self) -> None: ...
+
+    def on_end(self) -> bool:
+        return False
+
+    def on_closed(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.handler = Words()
+        loop = asyncio.get_running_loop()
+        self.lines: list[str] = []
+        log = EventLog(self.lines.append, SystemClock())
+        self.port = TransferPort(loop, log, BufferPool(), 10)
+        address = self.port.listen("127.0.0.1", 0)
+        self.port.start(lambda: self.handler)
+        self.socket = socket.create_connection(address, timeout=20)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sent_words = 0
+
+    async def send(self, data: bytes, until: Callable[[], bool]) -> None:
+        self.socket.sendall(data)
+        await self.until(until)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+
+def run(story: Callable[[Scene], Awaitable[None]]) -> None:
+    async def scene() -> None:
+        scene = Scene()
+        try:
+            await story(scene)
+        finally:
+            scene.socket.close()
+            scene.port.close()
+
+    uvloop.run(scene())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_words_arrive_in_order_however_they_land(seed: int) -> None:
+    rng = random.Random(seed)
+    kinds = (FORESEEN, FORESEEN, FORESEEN, b"other...", b"land?...")
+    words = [b"land!!!!"] + [rng.choice(kinds) for _ in range(300)]
+    stream = b"".join(words)
+
+    async def story(scene: Scene) -> None:
+        position = 0
+        while position < len(stream):
+            count = rng.randint(1, 40)
+            seen = sum(map(len, scene.handler.words))
+            scene.socket.sendall(stream[position : position + count])
+            position += count
+            await asyncio.sleep(0.0005 if seen else 0.01)
+        await scene.until(lambda: len(scene.handler.words) == len(words))
+        assert scene.handler.words == words
+        assert scene.handler.landed > 0
+
+    run(story)
+
+
+def test_what_is_not_foreseen_before_anything_landed_is_read_as_ever() -> None:
+    async def story(scene: Scene) -> None:
+        words = scene.handler.words
+        await scene.send(b"land!!!!xx", lambda: len(words) == 1)
+        await scene.send(b"xxxxxx" + FORESEEN, lambda: len(words) == 3)
+        assert words == [b"land!!!!", b"x" * 8, FORESEEN]
+        assert scene.handler.landed == 0
+
+    run(story)
+
+
+def test_who_breaks_the_rules_where_it_landed_loses_its_stream_and_no_more() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send(b"land!!!!", lambda: len(scene.handler.words) == 1)
+        await scene.send(b"whoops!!", lambda: scene.handler.reason != "")
+        assert scene.handler.reason == "a shout"
+        assert scene.port.protocol_errors == 1
+
+    run(story)
+
+
+def test_an_end_amid_what_lands_is_told() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send(b"land!!!!ff", lambda: len(scene.handler.words) == 1)
+        scene.socket.shutdown(socket.SHUT_WR)
+        await scene.until(lambda: scene.handler.reason != "")
+        assert scene.handler.reason == "closed by peer"
+
+    run(story)
+
+
+def test_many_parts_leave_whole_and_in_order_though_the_peer_is_slow() -> None:
+    """They share calls, which may end amid any of them; views are worthless afterwards."""
+    rng = random.Random(1)
+    parts = [rng.randbytes(rng.choice((0, 1, 31, 543, 70_000))) for _ in range(700)]
+
+    async def story(scene: Scene) -> None:
+        await scene.send(FORESEEN, lambda: len(scene.handler.words) == 1)
+        for at in range(0, len(parts), 50):
+            buffers = [bytearray(part) for part in parts[at : at + 50]]
+            scene.handler.stream.send([memoryview(buffer) for buffer in buffers])
+            for buffer in buffers:
+                buffer[:] = bytes(len(buffer))
+        assert scene.handler.stream.backlogged
+        expected = b"".join(parts)
+        received = b""
+        scene.socket.setblocking(False)
+        async with asyncio.timeout(20):
+            while len(received) < len(expected):
+                try:
+                    received += scene.socket.recv(100_000)
+                except BlockingIOError:
+                    await asyncio.sleep(0.001)
+        assert received == expected
+        assert not scene.handler.stream.backlogged
+
+    run(story)
