@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
-from headrace.base.limits import RECEIVE_BUFFER_BYTES
 from headrace.datanode.chunk_checksums import ChunkVerifier
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
@@ -42,8 +41,6 @@ from headrace.wire.hadoop.packets import (
 )
 from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto, Status
 
-_LANDING_BYTES_MIN = 512 * 1024
-"""With less room the next read would be a small one."""
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
 _ACKS_HELD_MAX = 16
@@ -208,7 +205,7 @@ class BlockReceiver:
             return False
         if self._is_flushed:
             self._output.drain()
-        if not self._has_room():
+        if not self._output.has_room:
             self._pause()
         if self._mirror is None:
             if not is_amid or self._last_seen or len(self._pending) >= _ACKS_HELD_MAX:
@@ -275,11 +272,6 @@ class BlockReceiver:
         self._data, self._sums = landing.data(count), landing.sums(count)
         self._noted = noted
         self._pending.extend(noted)
-
-    def _has_room(self) -> bool:
-        return self._output.has_room(
-            _LANDING_BYTES_MIN if self._has_landed else RECEIVE_BUFFER_BYTES
-        )
 
     # -- packets that are taken apart --------------------------------------------------
 
@@ -417,7 +409,7 @@ class BlockReceiver:
         is_held_up = mirror is not None and mirror.backlogged and not self._mirror_error
         if not self._is_paused or self._over or self._drains or is_held_up:
             return
-        if self._has_room():
+        if self._output.has_room:
             self._is_paused = False
             self._upstream.resume()
 

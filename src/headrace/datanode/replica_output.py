@@ -33,7 +33,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from headrace.base.errors import StorageError
-from headrace.base.limits import PAGE_BYTES
+from headrace.base.limits import PAGE_BYTES, RECEIVE_BUFFER_BYTES
 from headrace.base.storage import DirectWriter
 from headrace.datanode.block_files import read_partial_chunk
 from headrace.datanode.chunk_checksums import first_bad_chunk
@@ -110,8 +110,10 @@ class ReplicaOutput:
         direct = self._direct
         return None if direct is None else direct.buffer[self._end : self._limit]
 
-    def has_room(self, wanted: int) -> bool:
-        return self._direct is None or self._limit - self._end >= wanted
+    @property
+    def has_room(self) -> bool:
+        """For a whole read. Smaller ones would be many, and each costs CPU of its own."""
+        return self._direct is None or self._limit - self._end >= RECEIVE_BUFFER_BYTES
 
     def write_landed(self, sums: Views, count: int, beyond: int) -> bool:
         """Take `count` bytes, which begin a chunk and have landed in the room, with more beyond."""

@@ -10,9 +10,7 @@ reads the bytes next reads the disk.
 A file system that can't (EINVAL, at the opening or at the first write) gets its bytes by the page
 cache. Nothing is lost or told twice by that.
 
-A quick disk is waited for right on the loop: it is done within a millisecond or two, as a read of
-a file is, and a thread that asks for the interpreter twice costs more CPU than the write. Once
-writes take longer, threads wait for that disk, and after a while it is tried again.
+The system does the writing beside us where it has a ring for us (`uring`), else a thread does.
 
 What was appended by the page cache goes to the disk before what follows it around the cache. Else:
 1. the first MiB is in the cache, the second on disk; 2. the file system notes the new size, and for
@@ -23,7 +21,6 @@ with its full length and zeros in it, and a length is all that is looked at when
 import errno
 import mmap
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -31,6 +28,7 @@ from typing import TYPE_CHECKING
 from headrace.base.errors import StorageError
 from headrace.base.limits import DIRECT_BUFFER_BYTES, DIRECT_BUFFERS_MAX, PAGE_BYTES
 from headrace.runtime.page_cache import write_out_and_wait
+from headrace.runtime.uring import Ring, open_ring
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,32 +38,9 @@ if TYPE_CHECKING:
 _THREADS = 8
 _KEPT_MAX = 2
 """Buffers that are kept for the next writer."""
+Write = Callable[[], StorageError | None]
+Settle = Callable[[StorageError | None], None]
 _CANT = (errno.EINVAL, errno.EOPNOTSUPP)
-_QUICK_S = 0.004
-"""A quick disk usually takes less for what comes in one read, a MiB or two."""
-_SLOW_S = 0.1
-"""A disk that takes so long once is in trouble: it is not waited for again soon."""
-_TRIED_AGAIN_S = 5.0
-
-
-class DiskPace:
-    """Whether a disk is quick enough to be waited for."""
-
-    __slots__ = ("_slow_until_s", "_usual_s")
-
-    def __init__(self) -> None:
-        self._usual_s = 0.0
-        self._slow_until_s = 0.0
-
-    def is_quick(self, now_s: float) -> bool:
-        return now_s >= self._slow_until_s
-
-    def note(self, took_s: float, now_s: float) -> None:
-        """A write was waited for. A single one may be late because this process was."""
-        self._usual_s += (min(took_s, 4 * _QUICK_S) - self._usual_s) / 8
-        if self._usual_s > _QUICK_S or took_s > _SLOW_S:
-            self._slow_until_s = now_s + _TRIED_AGAIN_S
-            self._usual_s = _QUICK_S
 
 
 class DirectWriters:
@@ -76,8 +51,8 @@ class DirectWriters:
         self._threads: ThreadPoolExecutor | None = None
         self._free: list[memoryview] = []
         self._taken = 0
-        self._paces: dict[int, DiskPace] = {}
-        """By device."""
+        self._ring: Ring | None = None
+        self._may_have_ring = loop is not None
 
     def open(self, file: "DiskFile") -> "DiskDirectWriter | None":
         if self._taken >= DIRECT_BUFFERS_MAX:
@@ -91,8 +66,15 @@ class DirectWriters:
         except OSError:  # no such way on this file system; no descriptor or no memory is left
             return None
         self._taken += 1
-        pace = self._paces.setdefault(os.fstat(fd).st_dev, DiskPace())
-        return DiskDirectWriter(self, file, fd, self._free.pop(), pace)
+        return DiskDirectWriter(self, file, fd, self._free.pop())
+
+    @property
+    def ring(self) -> Ring | None:
+        if self._may_have_ring and self._ring is None:
+            assert self.loop is not None
+            self._ring = open_ring(self.loop, DIRECT_BUFFERS_MAX)
+            self._may_have_ring = self._ring is not None
+        return self._ring
 
     def submit(self, action: Callable[[], StorageError | None]) -> "Future[StorageError | None]":
         if self._threads is None:
@@ -106,6 +88,10 @@ class DirectWriters:
 
     def close(self) -> None:
         """Wait for what is under way."""
+        self._may_have_ring = False
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None
@@ -113,28 +99,22 @@ class DirectWriters:
 
 class DiskDirectWriter:
     def __init__(
-        self,
-        writers: DirectWriters,
-        file: "DiskFile",
-        fd: int,
-        buffer: memoryview,
-        pace: DiskPace,
+        self, writers: DirectWriters, file: "DiskFile", fd: int, buffer: memoryview
     ) -> None:
         self.buffer = buffer
         self._writers = writers
         self._file = file
         self._fd = fd
-        self._pace = pace
         self._written_out_to = 0
         """Nothing before it is left to the page cache."""
-        self._outcome: Callable[[], StorageError | None] | None = None
-        """Of what is under way: waits for it."""
-        self._settle: Callable[[StorageError | None], None] = lambda _error: None
+        self._may_use_ring = True
+        self._go_on: Callable[[], None] | None = None
+        """Waits for what is under way: for its end, or for the next step to it."""
 
     def append(
         self, start: int, length: int, on_done: Callable[[StorageError | None], None]
     ) -> None:
-        assert self._outcome is None, "one write at a time"
+        assert self._go_on is None, "one write at a time"
         file, position = self._file, self._file.size()
         assert not (start | length | position) % PAGE_BYTES, "whole pages"
         view = self.buffer[start : start + length]
@@ -150,37 +130,55 @@ class DiskDirectWriter:
             return None
 
         def settle(outcome: StorageError | None) -> None:
-            if self._settle is not settle:
-                return  # somebody waited for it
-            self._outcome, self._settle = None, lambda _error: None
+            self._go_on = None
             if outcome is None:
                 file.grown(position + length)
             on_done(outcome)
 
-        self._settle = settle
-        self._begin(write, is_short=cached_from == position)
-
-    def _begin(self, write: Callable[[], StorageError | None], *, is_short: bool) -> None:
-        """Here or in a thread: `_settle` follows on the loop's thread, or, without a loop, now."""
-        loop, settle = self._writers.loop, self._settle
-        began_s = time.monotonic()
-        if loop is None:
+        if self._writers.loop is None:
             settle(write())
-        elif is_short and self._pace.is_quick(began_s):
+        elif cached_from < position or not self._by_ring(view, position, write, settle):
+            self._by_thread(write, settle)
+
+    def _by_ring(self, view: memoryview, position: int, write: Write, settle: Settle) -> bool:
+        ring = self._writers.ring if self._may_use_ring else None
+        if ring is None:
+            return False
+
+        def on_done(result: int) -> None:
+            if result == len(view):
+                settle(None)
+            else:
+                # Cut short, or not to be had: the whole of it again, by somebody who can say why.
+                self._may_use_ring = False
+                self._by_thread(write, settle)
+
+        try:
+            number = ring.write(self._fd, view, position, on_done)
+        except OSError:
+            return False
+        self._go_on = lambda: ring.wait(number)
+        return True
+
+    def _by_thread(self, write: Write, settle: Settle) -> None:
+        loop = self._writers.loop
+        assert loop is not None
+
+        def write_and_tell() -> StorageError | None:
             outcome = write()
-            ended_s = time.monotonic()
-            self._pace.note(ended_s - began_s, ended_s)
-            self._outcome = lambda: outcome
-            loop.call_soon(settle, outcome)
-        else:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle_once, outcome)
+            return outcome
 
-            def write_and_tell() -> StorageError | None:
-                outcome = write()
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(settle, outcome)
-                return outcome
+        def settle_once(outcome: StorageError | None) -> None:
+            if self._go_on is go_on:  # else somebody waited for it
+                settle(outcome)
 
-            self._outcome = self._writers.submit(write_and_tell).result
+        def go_on() -> None:
+            settle(future.result())
+
+        future = self._writers.submit(write_and_tell)
+        self._go_on = go_on
 
     def _write(self, view: memoryview, position: int) -> None:
         fd = self._fd
@@ -198,12 +196,12 @@ class DiskDirectWriter:
             view = view[count:]
 
     def wait(self) -> None:
-        if self._outcome is not None:
-            self._settle(self._outcome())
+        while self._go_on is not None:
+            self._go_on()
 
     def close(self) -> None:
         if self._fd >= 0:
-            assert self._outcome is None, "closed while it writes"
+            assert self._go_on is None, "closed while it writes"
             os.close(self._fd)
             self._fd = -1
             self._writers.give_back(self.buffer)

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.base.errors import StorageError
 from headrace.base.events import EventLog
-from headrace.base.limits import PAGE_BYTES, RECEIVE_BUFFER_BYTES
+from headrace.base.limits import PAGE_BYTES
 from headrace.datanode import replica_output
 from headrace.datanode.block_files import BlockChecker, create_files
 from headrace.datanode.chunk_checksums import compute_checksums
@@ -182,12 +182,12 @@ def test_it_tells_when_it_has_no_room() -> None:
     world = World()
     world.take(MIB)
     world.take(MIB)
-    assert world.output.has_room(RECEIVE_BUFFER_BYTES)
+    assert world.output.has_room
     world.take(MIB)
     world.take(MIB)
-    assert not world.output.has_room(RECEIVE_BUFFER_BYTES)
+    assert not world.output.has_room
     world.settle()
-    assert world.output.has_room(RECEIVE_BUFFER_BYTES)
+    assert world.output.has_room
 
 
 def test_a_packet_larger_than_the_room_waits_for_what_is_under_way() -> None:
@@ -258,7 +258,7 @@ def test_any_stream_arrives_whole_whenever_writes_complete(seed: int) -> None:
     world = World()
     total = rng.randrange(MIB, 12 * MIB)
     while len(world.sent) < total:
-        if not world.output.has_room(RECEIVE_BUFFER_BYTES):
+        if not world.output.has_room:
             assert world.disk.complete_syncs(1) == 1, "it would wait for ever"
             continue
         count = min(total - len(world.sent), rng.choice((1, 3, 7, 16, 24)) * PACKET_BYTES)

@@ -4,11 +4,12 @@ import asyncio
 import errno
 import mmap
 import os
-import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from headrace.base.errors import StorageError
 from headrace.base.limits import PAGE_BYTES
@@ -121,66 +122,134 @@ def test_a_write_that_takes_nothing_is_an_error(
     assert file.size() == 0
 
 
-def test_a_quick_disk_is_waited_for_and_a_slow_one_is_not() -> None:
-    pace = direct_writer.DiskPace()
-    now_s = 1000.0
-    for _ in range(100):
-        assert pace.is_quick(now_s)
-        pace.note(0.002, now_s)
-    pace.note(0.05, now_s)
-    assert pace.is_quick(now_s), "one that was late"
-    for _ in range(100):
-        pace.note(0.008, now_s)
-    assert not pace.is_quick(now_s + 1)
-    assert pace.is_quick(now_s + 10), "tried again"
-    pace.note(0.008, now_s + 10)
-    assert not pace.is_quick(now_s + 11), "still slow"
-    pace.note(0.001, now_s + 20)
-    assert pace.is_quick(now_s + 20), "quick again"
+class Scene:
+    """A writer of a file on a loop, by the ring or by threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.storage = DiskStorage(self.loop)
+        self.file = self.storage.open(str(folder / "file"), create=True)
+        writer = self.storage.direct_writer(self.file)
+        if writer is None:
+            pytest.skip("the file system has no O_DIRECT")
+        self.writer = writer
+
+    def append(self, letter: bytes) -> "asyncio.Future[StorageError | None]":
+        self.writer.buffer[:PAGE_BYTES] = letter * PAGE_BYTES
+        done: asyncio.Future[StorageError | None] = self.loop.create_future()
+        self.writer.append(0, PAGE_BYTES, done.set_result)
+        assert not done.done(), "never before it returns"
+        return done
+
+    def content(self) -> bytes:
+        return self.file.read(0, self.file.size() + 1)[::PAGE_BYTES]
+
+    def close(self) -> None:
+        self.writer.close()
+        self.storage.close()
 
 
-def test_a_disk_in_trouble_is_left_to_threads_at_once() -> None:
-    pace = direct_writer.DiskPace()
-    pace.note(1.0, 1000.0)
-    assert not pace.is_quick(1001.0)
+def play(folder: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
+    async def run() -> None:
+        scene = Scene(folder)
+        await story(scene)
+        scene.close()
+
+    uvloop.run(run())
 
 
-@pytest.mark.parametrize("is_quick", [True, False])
-def test_writes_are_told_on_the_loop_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quick: bool
+@pytest.fixture(params=["ring", "threads"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "threads":
+        monkeypatch.setattr(direct_writer, "open_ring", lambda *_: None)
+
+
+@pytest.mark.usefixtures("_way")
+def test_writes_are_told_on_the_loop_one_after_the_other(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        for number, letter in enumerate((b"a", b"b", b"c")):
+            done = scene.append(letter)
+            assert scene.file.size() == number * PAGE_BYTES
+            assert await done is None
+        assert scene.content() == b"abc"
+
+    play(tmp_path, story)
+
+
+@pytest.mark.usefixtures("_way")
+def test_who_waits_is_told_before(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        first = scene.append(b"a")
+        scene.writer.wait()
+        assert first.done()
+        second = scene.append(b"b")
+        await asyncio.sleep(0.05)
+        assert await second is None, "what was told of the first does not count for it"
+        assert scene.content() == b"ab"
+        scene.writer.wait()
+
+    play(tmp_path, story)
+
+
+def test_the_kernel_writes_where_it_has_a_ring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct_writer.DiskPace, "is_quick", lambda *_: is_quick)
-    threads: list[bool] = []
+    """What is still in the page cache before it takes a thread, which may wait for that."""
+    by_threads: list[int] = []
     write = os.pwrite
 
     def written(fd: int, data: Any, position: int) -> int:
-        threads.append(threading.current_thread() is not threading.main_thread())
+        by_threads.append(position)
         return write(fd, data, position)
 
     monkeypatch.setattr(os, "pwrite", written)
 
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        storage = DiskStorage(loop)
-        file = storage.open(str(tmp_path / "file"), create=True)
-        writer = storage.direct_writer(file)
-        if writer is None:
-            pytest.skip("the file system has no O_DIRECT")
-        for number in range(3):
-            writer.buffer[:PAGE_BYTES] = bytes([number]) * PAGE_BYTES
-            done: asyncio.Future[StorageError | None] = loop.create_future()
-            writer.append(0, PAGE_BYTES, done.set_result)
-            assert not done.done(), "never before it returns"
-            assert file.size() == number * PAGE_BYTES
-            if number == 2:
-                writer.wait()
-                assert done.done()
-            assert await done is None
-        assert file.read(0, 3 * PAGE_BYTES) == b"".join(
-            bytes([number]) * PAGE_BYTES for number in range(3)
-        )
-        writer.close()
-        storage.close()
+    async def story(scene: Scene) -> None:
+        if scene.storage._direct.ring is None:
+            pytest.skip("the system has no io_uring for us")
+        scene.file.write([b"a" * PAGE_BYTES])
+        for letter in (b"b", b"c"):
+            assert await scene.append(letter) is None
+        assert by_threads == [PAGE_BYTES]
+        assert scene.content() == b"abc"
 
-    asyncio.run(run())
-    assert threads == [not is_quick] * 3
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("result", [-errno.EINVAL, -errno.EIO, 512])
+def test_what_the_ring_does_not_write_whole_a_thread_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: int
+) -> None:
+    class Refusing:
+        def write(self, _fd: int, _view: object, _at: int, on_done: Callable[[int], None]) -> int:
+            asyncio.get_running_loop().call_soon(on_done, result)
+            return 1
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(direct_writer, "open_ring", lambda *_: Refusing())
+
+    async def story(scene: Scene) -> None:
+        for letter in (b"a", b"b"):
+            assert await scene.append(letter) is None
+        assert scene.content() == b"ab"
+
+    play(tmp_path, story)
+
+
+def test_a_ring_that_takes_nothing_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def write(self, *_: object) -> int:
+            raise OSError(errno.EAGAIN, "no memory")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(direct_writer, "open_ring", lambda *_: Full())
+
+    async def story(scene: Scene) -> None:
+        assert await scene.append(b"a") is None
+        assert scene.content() == b"a"
+
+    play(tmp_path, story)
