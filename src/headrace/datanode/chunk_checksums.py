@@ -27,8 +27,8 @@ from headrace.wire.hadoop.block_meta import CHECKSUM_BYTES, Crc, DataChecksum
 
 Buffer = bytes | bytearray | memoryview
 
-_RUN_CHUNKS_MAX = 64
-_RUN_BYTES_MAX = 32 * 1024
+_RUN_CHUNKS_MAX = 128
+_RUN_BYTES_MAX = 64 * 1024
 _CHUNK_BYTES_MIN = 64
 _FEW_CHUNKS = 4
 _CHECKSUM = struct.Struct(">I")
