@@ -24,6 +24,8 @@ from headrace.base.limits import RECEIVE_BUFFER_BYTES
 from headrace.wire.hadoop.packets import PacketHeads
 
 _SLOTS_MAX = 32
+SEQNO_MAX = 1 << 62
+"""Behind it none is foreseen: numbers of packets have 63 bits."""
 PACKET_DATA_BYTES_MAX = 128 * 1024
 """Larger ones are copied: they would ask for much room at once."""
 
@@ -54,6 +56,7 @@ class Landing:
         self._slots = [view[at : at + aside_bytes] for at in starts]
         self._sums = [view[at + heads.head_bytes : at + aside_bytes] for at in starts]
         self._room: list[memoryview] = []
+        """Where data of this read lands. Between two reads nothing of the buffer is held."""
         self._filled = 0
         """What has landed of the first packet."""
 
@@ -125,6 +128,7 @@ class Landing:
     def keep(self, taken: int) -> None:
         """So many packets were taken: the room that `views` is given next begins behind them."""
         self._filled = left = self._filled - taken * self.packet_bytes
+        self._room = []
         if taken and left:
             aside = min(left, self._aside_bytes)
             self._slots[0][:aside] = self._slots[taken][:aside]
@@ -135,4 +139,5 @@ class Landing:
         end = taken + -(-left // self.packet_bytes)
         self._filled = 0
         pairs = zip(self._slots[taken:end], self._room[taken:end], strict=True)
+        self._room = []
         return b"".join(view for pair in pairs for view in pair)[:left]

@@ -4,28 +4,27 @@
              ◀── acks ─────          ◀────── acks ───────
 
 Owns: the stream of one WRITE_BLOCK after its set-up. Must not know: sockets, other writers, how
-bytes get into files (`replica_output`).
-Spec: BlockReceiver and PacketResponder of Hadoop 3.5.
+bytes get into files (`replica_output`), when a packet may be acked (`acks`).
+Spec: BlockReceiver of Hadoop 3.5.
 
 All packets of one read are handled together: one send to the mirror, one `writev` for the data,
 one for the checksums, one send of acks.
 
-Invariants: a packet is acked only after it is on disk here (and synced, if asked) and acked by
-all nodes behind (D4); acks leave in the order of packets; the last packet's ack leaves after
-the replica is finalized; the last node checks every checksum before it writes.
+Invariants: the last packet's ack leaves after the replica is finalized; the last node checks every
+checksum before it writes.
 A replica that was synced once (hsync), or that an append goes on with, is on disk whole and with
 its name when the last packet is acked (D2): else a cut of the power right after the close would
 leave a half-named or too short replica of a closed file.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
+from headrace.datanode.acks import Acks, Unacked
 from headrace.datanode.chunk_checksums import ChunkVerifier
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
-from headrace.datanode.landing import PACKET_DATA_BYTES_MAX, Landing
+from headrace.datanode.landing import PACKET_DATA_BYTES_MAX, SEQNO_MAX, Landing
 from headrace.datanode.mirror import Mirror
 from headrace.datanode.replica import Pipeline, Replica
 from headrace.datanode.replica_output import ReplicaOutput
@@ -36,42 +35,12 @@ from headrace.wire.hadoop.packets import (
     PacketHeads,
     bytes_wanted,
     encode_ack,
-    encode_good_ack,
     next_packet,
 )
 from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto, Status
 
 _RUN_PACKETS_MAX = 256
 """Buffers of one writev stay well below the system's limit."""
-_ACKS_HELD_MAX = 16
-"""Half a packet is here: the rest comes whether we ack or not, and a few acks can leave together
-after it. Each time they wake the writer, and all nodes on the way to it. A writer that waits for
-an ack, by its window or after a flush, has sent whole packets and is answered at once."""
-_ACKS_HELD_MS = 20
-"""On a slow line the rest takes its time, and writers give up who hear nothing."""
-_QUIET_MS = 200
-_QUIET_WAIT_MS_MAX = 2_000
-"""A writer gets no acks until it is quiet for so long, then learns that a node behind us is gone.
-
-hdfs-native (with tokio up to 1.52) may wait for ever when bad news reach it while its threads hand
-packets over: 1. its sender takes a packet from a full queue, which wakes the thread that waits to
-put one in; 2. the ack says that a node is gone, and the sender closes the queue and waits until
-all places are given back; 3. the woken thread finds the queue closed and gives its place back
-without waking anybody. Without acks a writer sends what it may have unacked and comes to rest;
-one that is slow by nature has no full queue, and is told after a while anyhow.
-"""
-
-
-class _Pending:
-    """A packet that was written here and waits for its ack from behind, or for a sync."""
-
-    __slots__ = ("end", "last", "seqno", "synced")
-
-    def __init__(self, seqno: int, end: int, last: bool, synced: bool) -> None:
-        self.seqno = seqno
-        self.end = end
-        self.last = last
-        self.synced = synced
 
 
 class BlockReceiver:
@@ -99,8 +68,6 @@ class BlockReceiver:
         self._upstream = upstream
         self._mirror = mirror
         self._mirror_error = False
-        self._settle_until_ms: int | None = None
-        self._settled = False
         self._acks = acks
         self._client_name = client_name
         self._on_done = on_done
@@ -111,12 +78,20 @@ class BlockReceiver:
         self._checksum_bytes = checksum.size
         verifies = (mirror is None or not acks) and checksum.size > 0
         self._verifier = ChunkVerifier(checksum) if verifies else None
-        self._pending: deque[_Pending] = deque()
+        self._unacked = Acks(
+            context,
+            replica,
+            upstream,
+            mirror,
+            are_sent=acks,
+            on_last=self._finish,
+            on_blamed=self._on_blamed,
+        )
         self._data: list[memoryview] = []
         self._sums: list[memoryview] = []
-        self._noted: list[_Pending] = []
+        self._noted: list[Unacked] = []
         """The packets that the data and the checksums are of."""
-        self._refused: _Pending | None = None
+        self._refused: Unacked | None = None
         """The first packet whose checksums are wrong."""
         self._received = replica.num_bytes
         self._seqno = -1 << 63
@@ -127,7 +102,6 @@ class BlockReceiver:
         self._is_answered = False
         """The writer was told of the end."""
         self._directory_synced = False
-        self._holds_acks = False
         self._packet_bytes = self._packet_sums_bytes = 0
         """Of the largest packet."""
         self._is_flushed = False
@@ -182,6 +156,7 @@ class BlockReceiver:
             position = packet.end
         self.wanted_bytes = bytes_wanted(view[position:]) if position < end else 0
         if not self._settle_read([view[:position]] if position else (), self.wanted_bytes > 0):
+            self.wanted_bytes = 0
             return end
         if usual is not None and self._output.room is not None:
             self._foresee(bytes(view[usual.start : usual.checksums]))
@@ -207,29 +182,27 @@ class BlockReceiver:
             self._output.drain()
         if not self._output.has_room:
             self._pause()
-        if self._mirror is None:
-            if not is_amid or self._last_seen or len(self._pending) >= _ACKS_HELD_MAX:
-                self._send_acks()
-            elif self._pending and not self._holds_acks:
-                self._holds_acks = True
-                self._context.timers.call_later(_ACKS_HELD_MS, self._send_held)
-        elif self._mirror_error:
-            self._tell_of_mirror()
+        self._unacked.on_read(is_amid=is_amid and not self._last_seen)
         return True
 
     # -- packets that land -------------------------------------------------------------
 
     def _foresee(self, head: bytes) -> None:
-        """Packets are large, alike, and go around the page cache: let those to come land there."""
-        if self._packet_bytes <= PACKET_DATA_BYTES_MAX and PacketHeads.can_be_foreseen(head):
+        """Packets are alike and of whole chunks, and go around the page cache: let those to come
+        land there."""
+        fits = self._packet_bytes <= PACKET_DATA_BYTES_MAX and self._seqno < SEQNO_MAX
+        if (
+            fits
+            and not self._packet_bytes % self._chunk_bytes
+            and PacketHeads.can_be_foreseen(head)
+        ):
             heads = PacketHeads(head)
             self._landing = Landing(heads, self._packet_sums_bytes, self._packet_bytes)
             self._upstream.land(self)
 
     def landing(self, first: memoryview) -> Sequence[memoryview] | None:
         landing, room = self._landing, self._output.room
-        assert landing is not None
-        if room is None:
+        if landing is None or room is None:
             return None
         if not self._has_landed:
             if not landing.is_foreseen(first, self._received, self._seqno + 1):
@@ -256,7 +229,7 @@ class BlockReceiver:
         output.beyond = beyond = landing.data_beyond(whole)
         if whole:
             self._settle_read(packets, landing.is_amid(whole), beyond)
-            landing.keep(whole)
+        landing.keep(whole)
         return b""
 
     def _note_landed(self, landing: Landing, count: int) -> None:
@@ -266,12 +239,12 @@ class BlockReceiver:
         for _ in range(count):
             seqno += 1
             received += length
-            noted.append(_Pending(seqno, received, False, True))
+            noted.append(Unacked(seqno, received, False, True))
         self._received, self._seqno = received, seqno
         self._is_flushed = False
         self._data, self._sums = landing.data(count), landing.sums(count)
         self._noted = noted
-        self._pending.extend(noted)
+        self._unacked.extend(noted)
 
     # -- packets that are taken apart --------------------------------------------------
 
@@ -294,11 +267,11 @@ class BlockReceiver:
         self._seqno = seqno
         self._received = received = offset + length
         self._is_flushed = False
-        pending = _Pending(seqno, received, False, True)
+        pending = Unacked(seqno, received, False, True)
         self._data.append(view[data_at:end])
         self._sums.append(view[sums_at:data_at])
         self._noted.append(pending)
-        self._pending.append(pending)
+        self._unacked.add(pending)
         return True
 
     def _is_due(self, packet: Packet) -> bool:
@@ -324,7 +297,7 @@ class BlockReceiver:
             if seqno <= self._seqno:
                 raise ProtocolError(f"packet {seqno} came after packet {self._seqno}")
             self._seqno = seqno
-        pending = _Pending(seqno, offset + end - data_at, last, not sync)
+        pending = Unacked(seqno, offset + end - data_at, last, not sync)
         if end > data_at:
             if last:
                 raise ProtocolError("the last packet of a block carries data")
@@ -336,7 +309,7 @@ class BlockReceiver:
             if last:
                 self._last_seen = True
                 self._ends_with_sync = sync
-        self._pending.append(pending)
+        self._unacked.add(pending)
         if sync or len(self._data) >= _RUN_PACKETS_MAX:
             if not self._check_noted():
                 return False
@@ -344,7 +317,7 @@ class BlockReceiver:
                 self._sync(pending)
         return True
 
-    def _note(self, data: memoryview, sums: memoryview, offset: int, pending: _Pending) -> bool:
+    def _note(self, data: memoryview, sums: memoryview, offset: int, pending: Unacked) -> bool:
         length, chunk_bytes = len(data), self._chunk_bytes
         into_chunk = offset % chunk_bytes
         if len(sums) != -(-length // chunk_bytes) * self._checksum_bytes:
@@ -381,8 +354,7 @@ class BlockReceiver:
         if bad < 0:
             return True
         self._refused = refused = self._noted[bad]
-        while self._pending.pop() is not refused:
-            pass
+        self._unacked.forget_from(refused)
         self._received -= sum(map(len, self._data[bad:]))
         del self._data[bad:], self._sums[bad:], self._noted[bad:]
         return False
@@ -418,7 +390,7 @@ class BlockReceiver:
         if drained and self._refused is not None:
             self._refuse()
             return
-        self._send_acks()
+        self._unacked.send()
         self._maybe_resume()
 
     def _storage_failed(self, error: StorageError) -> None:
@@ -427,7 +399,7 @@ class BlockReceiver:
             self._context.dataset.report_storage_error(self._replica.volume, error)
         self._end(False, f"can't write: {error}")
 
-    def _sync(self, pending: _Pending) -> None:
+    def _sync(self, pending: Unacked) -> None:
         """The client asked for it; acks from here on wait for it."""
         # After the last packet the replica gets another name: that one is to be synced.
         names_it = not self._directory_synced and not pending.last
@@ -437,7 +409,7 @@ class BlockReceiver:
 
         def on_synced() -> None:
             pending.synced = True
-            self._send_acks()
+            self._unacked.send()
 
         self._output.sync(directories, on_synced)
 
@@ -454,86 +426,26 @@ class BlockReceiver:
         self._maybe_resume()
 
     def _on_mirror_acks(self) -> None:
-        self._send_acks()
+        self._unacked.send()
 
     def _on_mirror_failed(self, reason: str) -> None:
         """Whoever is behind us is gone; the sender learns of it by our acks."""
         if self._over or self._mirror_error:
             return
         assert self._mirror is not None
-        if self._last_seen and self._mirror.acks_waiting >= len(self._pending):
+        if self._unacked.mirror_has_acked_all():
             return  # it has said all; we wait for our own disk
         self._mirror_error = True
         self._context.counters.mirror_failures += 1
         self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
         self._maybe_resume()
-        if self._pending:
-            self._tell_of_mirror()
+        self._unacked.on_mirror_gone()
 
-    def _tell_of_mirror(self) -> None:
-        """Answer with what happened, but not before the writer has come to rest."""
-        if self._settled or not self._acks:
-            self._send_acks()
-        elif self._settle_until_ms is None:
-            self._settle_until_ms = self._context.clock.monotonic_ms() + _QUIET_WAIT_MS_MAX
-            self._send_acks()  # what the mirror acked before it went
-            self._look_again()
+    def _on_blamed(self) -> None:
+        """What we hold is what arrived there broken: it is us who are bad."""
+        self._end(False, "the next node found our data corrupt")
 
-    def _look_again(self) -> None:
-        waiting = len(self._pending)
-
-        def look() -> None:
-            if self._over:
-                return
-            assert self._settle_until_ms is not None
-            late = self._context.clock.monotonic_ms() >= self._settle_until_ms
-            if late or self._last_seen or len(self._pending) == waiting:
-                self._settled = True
-                self._send_acks()
-            else:
-                self._look_again()
-
-        self._context.timers.call_later(_QUIET_MS, look)
-
-    # -- acks out ----------------------------------------------------------------------
-
-    def _send_held(self) -> None:
-        self._holds_acks = False
-        if not self._over:
-            self._send_acks()
-
-    def _send_acks(self) -> None:
-        pending, files, out = self._pending, self._files, []
-        mirror = self._mirror if self._acks else None
-        while pending:
-            head = pending[0]
-            if not head.synced or head.end > self._replica.num_bytes:
-                break
-            if mirror is None:
-                out.append(encode_good_ack(head.seqno, 1))
-            else:
-                replies = mirror.next_ack(head.seqno)
-                if replies is None:
-                    if not self._settled:
-                        break
-                    replies = [Status.ERROR]
-                if any(replies):
-                    if replies[0] == Status.ERROR_CHECKSUM:
-                        # What we hold is what arrived there broken: it is us who are bad.
-                        self._end(False, "the next node found our data corrupt")
-                        return
-                    out.append(encode_ack(head.seqno, [Status.SUCCESS, *replies]))
-                    pending.popleft()
-                    continue
-                out.append(encode_good_ack(head.seqno, 1 + len(replies)))
-            pending.popleft()
-            if head.end > files.bytes_acked:
-                files.bytes_acked = min(head.end, self._replica.num_bytes)
-            if head.last:
-                self._finish(out)
-                return
-        if out and self._acks:
-            self._upstream.send([b"".join(out)])
+    # -- the block's end ---------------------------------------------------------------
 
     def _finish(self, out: list[bytes]) -> None:
         """The last packet is safe: finalize, then say so."""
@@ -564,6 +476,8 @@ class BlockReceiver:
     def _finalize(self) -> None:
         self._files.writer = None
         self._over = True
+        self._unacked.stop()
+        self._landing = None
         self._output.close(lambda: None)
         self._context.counters.blocks_written += 1
         if self._client_name:
@@ -585,7 +499,7 @@ class BlockReceiver:
         if not self._is_drained():
             return
         self._context.counters.checksum_failures += 1
-        self._send_acks()
+        self._unacked.send()
         if self._over:
             return
         self._on_corrupt()
@@ -616,6 +530,8 @@ class BlockReceiver:
         if self._over:
             return
         self._over = self._is_answered = True
+        self._unacked.stop()
+        self._landing = None
         self._context.log.info("write_given_up", replica=self._replica, reason=reason)
         if self._mirror is not None:
             self._mirror.close(reason)

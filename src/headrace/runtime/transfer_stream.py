@@ -198,7 +198,8 @@ class TransferStream:
     def _land(self) -> None:
         """A read to where the lander wants it; what is here already goes there as well."""
         lander, view = self._lander, self._view
-        assert lander is not None
+        if lander is None:
+            return
         first = memoryview(self._rest) if view is None else view[self._start : self._end]
         views = lander.landing(first) if self._after_sending is None else None
         if views is None:
@@ -408,6 +409,7 @@ class TransferStream:
             self._loop.remove_writer(self._fd)
         self._out.clear()
         self._rest = b""
+        self._lander = None
         if self._view is not None:
             # A view may still be looked at further up the stack: not given back to the pool.
             self._view = None

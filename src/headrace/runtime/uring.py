@@ -117,9 +117,10 @@ class Ring:
             on_done, _view = self._under_way.pop(number)
             try:
                 on_done(result)
-            except BaseException:
-                self._loop.call_soon(self._take_completions)  # the others are told all the same
-                raise
+            except Exception as error:  # whoever waits for another write is not to blame
+                self._loop.call_exception_handler(
+                    {"message": "a finished write could not be told", "exception": error}
+                )
 
     def wait(self, number: int) -> None:
         """Return when this write was told of; others may be as well."""

@@ -1,17 +1,21 @@
 """Packets in, acks out: what an ack stands for while writes go around the page cache."""
 
+import gc
 import random
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from tests.unit.datanode.test_replica_output import Timers
 
+from headrace.base.errors import ProtocolError
 from headrace.base.events import EventLog
 from headrace.datanode.block_files import BlockChecker, create_files
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import Dataset
+from headrace.datanode.landing import SEQNO_MAX
 from headrace.datanode.receiver import BlockReceiver
 from headrace.datanode.replica import Pipeline, Replica, ReplicaState
 from headrace.datanode.streams import Lander
@@ -175,6 +179,7 @@ class World:
             self.timers,  # type: ignore[arg-type]
             EventLog(lambda _: None, clock, "debug"),
         )
+        self.context = context
         context.sync_habits.on_block_ended("client", True)
         self.ends: list[bool] = []
         self.writer = Writer(lands=lands)
@@ -315,6 +320,79 @@ def test_a_writer_that_closes_its_half_hears_the_end_however_long_syncs_take() -
     assert world.acked() == [0, 1]
     assert world.ends == [True]
     assert not world.receiver.on_end()
+
+
+def test_a_next_node_that_is_done_first_has_not_failed() -> None:
+    """It closes behind its last ack, while our disk still syncs."""
+    mirror = Next()
+    world = World(mirror=mirror)
+    world.writer.show(world.packet(100, sync=True))
+    mirror.ack(1)
+    world.settle()
+    world.writer.show(world.packet(412, at=100) + world.packet(512))
+    world.writer.show(encode_packet_header(0, 0, world.sent, world.seqno, True))
+    mirror.ack(3)
+    assert world.ends == [], "a sync is under way"
+    mirror.on_failed("closed by peer")
+    world.settle()
+    assert world.ends == [True]
+    assert world.context.counters.mirror_failures == 0
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_buffer_is_nobody_s_after_the_block(is_whole: bool) -> None:
+    """It is large, and a receiver may be there for long: nothing asks for its memory."""
+    world = World()
+    world.writer.show(world.packets(17))
+    world.writer.show(world.packets(6))
+    world.settle()
+    assert world.receiver._output._direct is not None
+    buffer = world.receiver._output._direct.buffer.obj
+    world.writer.show(world.packets(6))
+    assert world.writer.landed_bytes > 0
+    if is_whole:
+        world.writer.show(encode_packet_header(0, 0, world.sent, world.seqno, True))
+        world.settle()
+    else:
+        world.receiver.on_closed("gone")
+        world.settle()
+    assert world.ends == [is_whole]
+    gc.collect()  # the simulated disk's own
+    held = sys.getrefcount(buffer)
+    assert held == 2, "by this test and by the call"
+
+
+@pytest.mark.parametrize("seqno", [SEQNO_MAX - 3, (1 << 63) - 6])
+def test_packets_with_the_largest_numbers_there_are(seqno: int) -> None:
+    world = World()
+    world.writer.show(world.packets(17))
+    world.seqno = seqno
+    for _ in range(2):
+        world.writer.show(world.packets(3))
+    world.settle()
+    world.check()
+    assert world.acked()[-6:] == list(range(seqno, seqno + 6))
+
+
+def test_packets_that_end_amid_a_chunk_do_not_land() -> None:
+    """One that starts there and goes beyond is refused, however alike it is."""
+    world = World()
+    world.writer.show(world.packets(17))
+    world.writer.show(world.packets(6))
+    count = PACKET_BYTES + 100
+    for _ in range(3):
+        read = b""
+        for _ in range(5):
+            read += world.packet(count)
+            read += world.packet(512, at=world.sent // 512 * 512)
+        world.writer.show(read)
+        world.settle()
+    world.writer.show(world.packet(count))
+    world.settle()
+    world.check()
+    assert world.acked() == list(range(world.seqno))
+    with pytest.raises(ProtocolError, match="inside a chunk"):
+        world.writer.show(world.packet(count))
 
 
 class Story:

@@ -10,7 +10,7 @@ from tests.wire.hadoop_transfer.nodes import POOL, Nodes
 from tests.wire.hadoop_transfer.peer import Peer, Stage, write_request
 
 from headrace.base.storage import File
-from headrace.datanode import receiver
+from headrace.datanode import acks
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.replica import ReplicaState
 from headrace.runtime.disk import DiskFile, DiskStorage
@@ -146,7 +146,7 @@ def test_acks_wait_for_a_packet_that_is_on_its_way(
     start_nodes: Start, monkeypatch: pytest.MonkeyPatch, whole: int, held: bool
 ) -> None:
     """But not too many of them. All of it is so little that one read brings it."""
-    monkeypatch.setattr(receiver, "_ACKS_HELD_MS", 60_000)
+    monkeypatch.setattr(acks, "_HELD_MS", 60_000)
     nodes = start_nodes(1)
     with Peer(nodes[0].address) as peer:
         peer.write_block(write_request(ExtendedBlock(POOL.pool_id, 1, 1001)))
