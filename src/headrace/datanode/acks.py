@@ -79,7 +79,7 @@ class Acks:
         self._has_last = False
         """The block's last packet was noted."""
         self._are_held = False
-        self._mirror_is_gone = False
+        self.mirror_is_gone = False
         self._settle_until_ms: int | None = None
         self._settled = False
         self._is_over = False
@@ -104,7 +104,7 @@ class Acks:
 
     def on_read(self, *, is_amid: bool) -> None:
         """What a read brought is noted. `is_amid`: it ended within a packet."""
-        if self._mirror_is_gone:
+        if self.mirror_is_gone:
             self._tell_of_mirror()
         elif self._mirror is None:
             if not is_amid or len(self._waiting) >= _HELD_MAX:
@@ -159,7 +159,7 @@ class Acks:
         return self._has_last and self._mirror.acks_waiting >= len(self._waiting)
 
     def on_mirror_gone(self) -> None:
-        self._mirror_is_gone = True
+        self.mirror_is_gone = True
         if self._waiting:
             self._tell_of_mirror()
 

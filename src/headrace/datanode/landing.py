@@ -40,6 +40,7 @@ class Landing:
         "_slots",
         "_sums",
         "data_bytes",
+        "is_begun",
         "packet_bytes",
     )
 
@@ -59,6 +60,7 @@ class Landing:
         """Where data of this read lands. Between two reads nothing of the buffer is held."""
         self._filled = 0
         """What has landed of the first packet."""
+        self.is_begun = False
 
     # -- before a read -----------------------------------------------------------------
 
@@ -74,6 +76,7 @@ class Landing:
         self._slots[0][: len(aside)] = aside
         room[: len(data)] = data
         self._filled = len(first)
+        self.is_begun = True
 
     def views(self, room: memoryview) -> Sequence[memoryview]:
         """Where the next bytes go. `room` has place for one packet's data at least."""
@@ -134,7 +137,8 @@ class Landing:
             self._slots[0][:aside] = self._slots[taken][:aside]
 
     def give_back(self, taken: int) -> bytes:
-        """All that landed behind so many packets."""
+        """All that landed behind so many packets: nothing more lands here without a beginning."""
+        self.is_begun = False
         left = self._filled - taken * self.packet_bytes
         end = taken + -(-left // self.packet_bytes)
         self._filled = 0

@@ -67,7 +67,6 @@ class BlockReceiver:
         self._files: Pipeline = replica.pipeline
         self._upstream = upstream
         self._mirror = mirror
-        self._mirror_error = False
         self._acks = acks
         self._client_name = client_name
         self._on_done = on_done
@@ -110,8 +109,6 @@ class BlockReceiver:
         """The next packet waits until all before it is written."""
         self._is_paused = False
         self._landing: Landing | None = None
-        self._has_landed = False
-        """It is in use: the beginning of a packet may be in it."""
         self._output = ReplicaOutput(
             context,
             replica,
@@ -171,7 +168,7 @@ class BlockReceiver:
         `is_amid`: it ends within a packet. `beyond`: data has landed, with so much behind it.
         """
         is_good = self._check_noted()
-        if is_good and packets and self._mirror is not None and not self._mirror_error:
+        if is_good and packets and self._mirror is not None and not self._unacked.mirror_is_gone:
             self._forward(packets)
         if not self._write(beyond):
             return False
@@ -204,33 +201,31 @@ class BlockReceiver:
         landing, room = self._landing, self._output.room
         if landing is None or room is None:
             return None
-        if not self._has_landed:
+        if not landing.is_begun:
             if not landing.is_foreseen(first, self._received, self._seqno + 1):
                 return None
             landing.begin(first, room)
             self._output.beyond = landing.data_beyond(0)
-            self._has_landed = True
             self.wanted_bytes = 0
         return landing.views(room)
 
     def on_landed(self, count: int) -> bytes:
-        landing, output = self._landing, self._output
+        landing = self._landing
         assert landing is not None
         whole, all_foreseen = landing.count_foreseen(count, self._received, self._seqno + 1)
-        packets = landing.packets(whole)
+        packets, is_amid = landing.packets(whole), landing.is_amid(whole)
         if whole:
             self._note_landed(landing, whole)
-        if not all_foreseen:
-            rest = landing.give_back(whole)
-            self._has_landed = False
-            output.beyond = 0
-            is_wanted = not whole or self._settle_read(packets, bool(rest), 0)
-            return rest if is_wanted else b""
-        output.beyond = beyond = landing.data_beyond(whole)
+        rest = b"" if all_foreseen else landing.give_back(whole)
+        beyond = landing.data_beyond(whole)
+        is_wanted = True
         if whole:
-            self._settle_read(packets, landing.is_amid(whole), beyond)
-        landing.keep(whole)
-        return b""
+            is_wanted = self._settle_read(packets, is_amid, beyond)
+        else:
+            self._output.beyond = beyond
+        if all_foreseen:
+            landing.keep(whole)
+        return rest if is_wanted else b""
 
     def _note_landed(self, landing: Landing, count: int) -> None:
         """`_take_next` for packets whose heads were foreseen."""
@@ -378,7 +373,8 @@ class BlockReceiver:
 
     def _maybe_resume(self) -> None:
         mirror = self._mirror
-        is_held_up = mirror is not None and mirror.backlogged and not self._mirror_error
+        is_gone = self._unacked.mirror_is_gone
+        is_held_up = mirror is not None and mirror.backlogged and not is_gone
         if not self._is_paused or self._over or self._drains or is_held_up:
             return
         if self._output.has_room:
@@ -430,16 +426,15 @@ class BlockReceiver:
 
     def _on_mirror_failed(self, reason: str) -> None:
         """Whoever is behind us is gone; the sender learns of it by our acks."""
-        if self._over or self._mirror_error:
+        if self._over or self._unacked.mirror_is_gone:
             return
         assert self._mirror is not None
         if self._unacked.mirror_has_acked_all():
             return  # it has said all; we wait for our own disk
-        self._mirror_error = True
         self._context.counters.mirror_failures += 1
         self._context.log.warning("mirror_failed", replica=self._replica, reason=reason)
-        self._maybe_resume()
         self._unacked.on_mirror_gone()
+        self._maybe_resume()
 
     def _on_blamed(self) -> None:
         """What we hold is what arrived there broken: it is us who are bad."""

@@ -205,10 +205,6 @@ class ReplicaOutput:
     def _hold(self, data: Views, sums: Views, count: int) -> None:
         direct = self._direct
         assert direct is not None
-        if not self._under_way_bytes and self._begin == self._end:
-            ahead = -self._replica.num_bytes % PAGE_BYTES
-            if ahead:
-                data, sums, count = self._complete_page(data, sums, count, min(ahead, count))
         if count > self._limit - self._end:
             # Only a packet of many MiB: it is not worth a way of its own.
             if not self.drain():
@@ -221,40 +217,18 @@ class ReplicaOutput:
             buffer[end : end + len(view)] = view
             end += len(view)
         self._end = end
-        for view in sums:
-            self._sums += view
-        self._advance()
+        self._hold_landed(sums, count)
 
     def _hold_landed(self, sums: Views, count: int) -> None:
+        """The last `count` bytes that are held came now."""
         for view in sums:
             self._sums += view
         if not self._under_way_bytes and self._end - self._begin == count:
             ahead = min(-self._replica.num_bytes % PAGE_BYTES, count)
-            if ahead:  # after a silence: the rest of the page goes where its beginning went
+            if ahead:  # the rest of a page goes where its beginning went
                 self._write_by_cache(ahead)
                 self._move_to(0)
         self._advance()
-
-    def _complete_page(
-        self, data: Views, sums: Views, count: int, ahead: int
-    ) -> tuple[Views, Views, int]:
-        """Write `ahead` bytes at once; what is left of the rest."""
-        left, data_now, sums_now = ahead, [], []
-        for index, view in enumerate(data):
-            if len(view) > left:
-                sums_bytes = self._checksum.checksum_bytes(left)
-                rest = (view[left:], *data[index + 1 :])
-                rest_sums = (sums[index][sums_bytes:], *sums[index + 1 :])
-                data_now.append(view[:left])
-                sums_now.append(sums[index][:sums_bytes])
-                break
-            data_now.append(view)
-            sums_now.append(sums[index])
-            left -= len(view)
-        else:
-            rest, rest_sums = (), ()
-        self._write_at_once(data_now, sums_now, ahead)
-        return rest, rest_sums, count - ahead
 
     def _advance(self) -> None:
         """Get the next pages under way, or look after what is held."""

@@ -1,6 +1,6 @@
-"""Writing around the page cache: O_DIRECT, from buffers that lie on pages, in threads.
+"""Writing around the page cache: O_DIRECT, from buffers that lie on pages, off the loop.
 
-Owns: the second descriptor, the buffers, the threads. Must not know: what is written.
+Owns: the second descriptor, the buffers, the ring, the threads. Must not know: what is written.
 It is `base.storage.DirectWriter` on a real disk.
 
 A gigabyte through the page cache costs 0.25 to 0.5 s of CPU, and several seconds where a virtual
@@ -76,7 +76,7 @@ class DirectWriters:
             self._may_have_ring = self._ring is not None
         return self._ring
 
-    def submit(self, action: Callable[[], StorageError | None]) -> "Future[StorageError | None]":
+    def submit(self, action: Write) -> "Future[StorageError | None]":
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="direct")
         return self._threads.submit(action)
@@ -111,9 +111,7 @@ class DiskDirectWriter:
         self._go_on: Callable[[], None] | None = None
         """Waits for what is under way: for its end, or for the next step to it."""
 
-    def append(
-        self, start: int, length: int, on_done: Callable[[StorageError | None], None]
-    ) -> None:
+    def append(self, start: int, length: int, on_done: Settle) -> None:
         assert self._go_on is None, "one write at a time"
         file, position = self._file, self._file.size()
         assert not (start | length | position) % PAGE_BYTES, "whole pages"

@@ -162,8 +162,9 @@ class TransferStream:
         self._lander = lander
 
     def _on_readable(self) -> None:
-        if self._lander is not None:
-            self._guarded(self._land)
+        lander = self._lander
+        if lander is not None:
+            self._guarded(lambda: self._land(lander))
         else:
             self._read()
 
@@ -195,11 +196,9 @@ class TransferStream:
         self.active_tick = self._port.tick
         return count
 
-    def _land(self) -> None:
+    def _land(self, lander: Lander) -> None:
         """A read to where the lander wants it; what is here already goes there as well."""
-        lander, view = self._lander, self._view
-        if lander is None:
-            return
+        view = self._view
         first = memoryview(self._rest) if view is None else view[self._start : self._end]
         views = lander.landing(first) if self._after_sending is None else None
         if views is None:

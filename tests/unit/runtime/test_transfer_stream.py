@@ -95,7 +95,6 @@ class Scene:
         self.port.start(lambda: self.handler)
         self.socket = socket.create_connection(address, timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._sent_words = 0
 
     async def send(self, data: bytes, until: Callable[[], bool]) -> None:
         self.socket.sendall(data)
