@@ -11,13 +11,13 @@ nodes behind (D4); acks leave in the order of packets.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from headrace.datanode.context import Context
 from headrace.datanode.mirror import Mirror
 from headrace.datanode.replica import Pipeline, Replica
 from headrace.datanode.streams import Stream
-from headrace.wire.hadoop.packets import encode_ack, encode_good_ack
+from headrace.wire.hadoop.packets import HEART_BEAT_SEQNO, encode_ack, good_acks
 from headrace.wire.hadoop.protos.data_transfer_pb2 import Status
 
 _HELD_MAX = 16
@@ -40,15 +40,40 @@ one that is slow by nature has no full queue, and is told after a while anyhow.
 
 
 class Unacked:
-    """A packet that was noted here: it waits for the disk, for a sync, for the nodes behind."""
+    """A packet that was noted here, or many alike in a row: they wait for the disk, for a sync, for
+    the nodes behind."""
 
-    __slots__ = ("end", "last", "seqno", "synced")
+    __slots__ = ("count", "data_bytes", "end", "last", "seqno", "synced")
 
-    def __init__(self, seqno: int, end: int, last: bool, synced: bool) -> None:
+    def __init__(
+        self, seqno: int, end: int, last: bool, synced: bool, count: int = 1, data_bytes: int = 0
+    ) -> None:
+        """`end`: where the last of them ends. `data_bytes`: of each, if there are several."""
         self.seqno = seqno
         self.end = end
         self.last = last
         self.synced = synced
+        self.count = count
+        self.data_bytes = data_bytes
+
+    def count_within(self, num_bytes: int) -> int:
+        """How many of them end there or before."""
+        if self.end <= num_bytes:
+            return self.count
+        if self.count == 1:
+            return 0
+        return max(0, self.count - -(-(self.end - num_bytes) // self.data_bytes))
+
+    def keep(self, count: int) -> None:
+        """Only the first ones."""
+        self.end -= (self.count - count) * self.data_bytes
+        self.count = count
+
+    def drop(self, count: int) -> int:
+        """The first ones are done with: where they end."""
+        self.seqno += count
+        self.count -= count
+        return self.end - self.count * self.data_bytes
 
 
 class Acks:
@@ -76,6 +101,8 @@ class Acks:
         self._on_last = on_last
         self._on_blamed = on_blamed
         self._waiting: deque[Unacked] = deque()
+        self._packets = 0
+        """How many these are."""
         self._has_last = False
         """The block's last packet was noted."""
         self._are_held = False
@@ -84,18 +111,20 @@ class Acks:
         self._settled = False
         self._is_over = False
 
-    def add(self, packet: Unacked) -> None:
-        self._waiting.append(packet)
-        self._has_last = packet.last
+    def add(self, packets: Unacked) -> None:
+        self._waiting.append(packets)
+        self._packets += packets.count
+        self._has_last = packets.last
 
-    def extend(self, packets: Iterable[Unacked]) -> None:
-        self._waiting.extend(packets)
-
-    def forget_from(self, packet: Unacked) -> None:
-        """It, and all that came after it, will not be acked."""
+    def forget_from(self, seqno: int) -> None:
+        """This packet, and all that came after it, will not be acked."""
         self._has_last = False
-        while self._waiting.pop() is not packet:
-            pass
+        while (packets := self._waiting.pop()).seqno > seqno or packets.seqno == HEART_BEAT_SEQNO:
+            self._packets -= packets.count
+        self._packets -= packets.count
+        if packets.seqno < seqno:
+            packets.keep(seqno - packets.seqno)
+            self.add(packets)
 
     def stop(self) -> None:
         self._is_over = True
@@ -107,7 +136,7 @@ class Acks:
         if self.mirror_is_gone:
             self._tell_of_mirror()
         elif self._mirror is None:
-            if not is_amid or len(self._waiting) >= _HELD_MAX:
+            if not is_amid or self._packets >= _HELD_MAX:
                 self.send()
             elif self._waiting and not self._are_held:
                 self._are_held = True
@@ -124,27 +153,30 @@ class Acks:
         mirror = self._mirror if self._are_sent else None
         while waiting:
             head = waiting[0]
-            if not head.synced or head.end > self._replica.num_bytes:
+            count = head.count_within(self._replica.num_bytes) if head.synced else 0
+            if not count:
                 break
-            if mirror is None:
-                out.append(encode_good_ack(head.seqno, 1))
-            else:
-                replies = mirror.next_ack(head.seqno)
-                if replies is None:
+            replies: Sequence[int] = ()
+            if mirror is not None:
+                taken = mirror.take_acks(head.seqno, count)
+                if taken is None:
                     if not self._settled:
                         break
-                    replies = [Status.ERROR]
-                if any(replies):
-                    if replies[0] == Status.ERROR_CHECKSUM:
-                        self._on_blamed()
-                        return
-                    out.append(encode_ack(head.seqno, [Status.SUCCESS, *replies]))
-                    waiting.popleft()
-                    continue
-                out.append(encode_good_ack(head.seqno, 1 + len(replies)))
-            waiting.popleft()
-            if head.end > files.bytes_acked:
-                files.bytes_acked = min(head.end, self._replica.num_bytes)
+                    taken = 1, [Status.ERROR]
+                count, replies = taken
+            seqno, end = head.seqno, head.drop(count)
+            self._packets -= count
+            if not head.count:
+                waiting.popleft()
+            if any(replies):
+                if replies[0] == Status.ERROR_CHECKSUM:
+                    self._on_blamed()
+                    return
+                out.append(encode_ack(seqno, [Status.SUCCESS, *replies]))
+                continue
+            out.append(good_acks(1 + len(replies)).of(seqno, count))
+            if end > files.bytes_acked:
+                files.bytes_acked = min(end, self._replica.num_bytes)
             if head.last:
                 self._on_last(out)
                 return
@@ -156,7 +188,7 @@ class Acks:
     def mirror_has_acked_all(self) -> bool:
         """The block's end, too, is acked from behind: what waits, waits for our disk."""
         assert self._mirror is not None
-        return self._has_last and self._mirror.acks_waiting >= len(self._waiting)
+        return self._has_last and self._mirror.acks_waiting >= self._packets
 
     def on_mirror_gone(self) -> None:
         self.mirror_is_gone = True
@@ -173,14 +205,14 @@ class Acks:
             self._look_again()
 
     def _look_again(self) -> None:
-        count = len(self._waiting)
+        count = self._packets
 
         def look() -> None:
             if self._is_over:
                 return
             assert self._settle_until_ms is not None
             late = self._context.clock.monotonic_ms() >= self._settle_until_ms
-            if late or self._has_last or len(self._waiting) == count:
+            if late or self._has_last or self._packets == count:
                 self._settled = True
                 self.send()
             else:

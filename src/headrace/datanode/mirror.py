@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from headrace.datanode.streams import Connect, Part, Stream
-from headrace.wire.hadoop.packets import encode_good_ack
+from headrace.wire.hadoop.packets import good_acks
 from headrace.wire.hadoop.protos.data_transfer_pb2 import (
     BlockOpResponseProto,
     PipelineAckProto,
@@ -18,6 +18,17 @@ from headrace.wire.hadoop.transfer import parse_delimited, parse_message
 
 ACKS_WAITING_MAX = 100_000
 """Acks that came before we asked for them; a peer that sends more is mad."""
+
+
+class _Acked:
+    """What the nodes behind say of packets in a row."""
+
+    __slots__ = ("count", "replies", "seqno")
+
+    def __init__(self, seqno: int, count: int, replies: Sequence[int]) -> None:
+        self.seqno = seqno
+        self.count = count
+        self.replies = replies
 
 
 class Mirror:
@@ -39,7 +50,8 @@ class Mirror:
         self._request = request
         self._on_answer: Callable[[BlockOpResponseProto | None, str], None] | None = on_answer
         self._stream: Stream | None = None
-        self._acks: deque[tuple[int, Sequence[int]]] = deque()
+        self._acks: deque[_Acked] = deque()
+        self.acks_waiting = 0
         self._good_nodes = 0
         self._due_seqno = 0
         self._closed = False
@@ -52,23 +64,28 @@ class Mirror:
     def backlogged(self) -> bool:
         return self._stream is not None and self._stream.backlogged
 
-    @property
-    def acks_waiting(self) -> int:
-        return len(self._acks)
-
     def send(self, parts: Sequence[Part]) -> None:
         if self._stream is not None:
             self._stream.send(parts)
 
-    def next_ack(self, seqno: int) -> Sequence[int] | None:
-        """The replies of all nodes behind for this packet, once they came."""
+    def take_acks(self, seqno: int, most: int) -> tuple[int, Sequence[int]] | None:
+        """The replies of all nodes behind for this packet, once they came; and how many packets, it
+        and the next ones, they are the same for."""
         if not self._acks:
             return None
-        acked, replies = self._acks.popleft()
-        if acked != seqno:
-            self.close(f"acked {acked} where {seqno} was due")
-            return [Status.ERROR]
-        return replies
+        acked = self._acks[0]
+        if acked.seqno != seqno:
+            self.close(f"acked {acked.seqno} where {seqno} was due")
+            self._acks.clear()
+            self.acks_waiting = 0
+            return 1, [Status.ERROR]
+        count = min(most, acked.count)
+        acked.seqno += count
+        acked.count -= count
+        if not acked.count:
+            self._acks.popleft()
+        self.acks_waiting -= count
+        return count, acked.replies
 
     # -- StreamHandler -----------------------------------------------------------------
 
@@ -91,32 +108,33 @@ class Mirror:
         return self._take_acks(view, position)
 
     def _take_acks(self, view: memoryview, position: int) -> int:
-        """Acks are foreseeable: the next packet, all well. Others are parsed."""
-        acks, nodes, due = self._acks, self._good_nodes, self._due_seqno
-        good: Sequence[int] = (0,) * nodes
-        raw = bytes(view[position:])
+        """Acks are foreseeable: the next packets, all well. Others are parsed."""
+        raw = memoryview(bytes(view[position:]))
         at, end = 0, len(raw)
-        while at < end and len(acks) < ACKS_WAITING_MAX:
+        while at < end and self.acks_waiting < ACKS_WAITING_MAX:
+            nodes = self._good_nodes
             if nodes:
-                expected = encode_good_ack(due, nodes)
-                if raw.startswith(expected, at):
-                    acks.append((due, good))
-                    at += len(expected)
-                    due += 1
+                count, length = good_acks(nodes).count(raw[at:], self._due_seqno)
+                if count:
+                    self._note(self._due_seqno, count, (0,) * nodes)
+                    at += length
                     continue
-            found = parse_delimited(memoryview(raw), at)
+            found = parse_delimited(raw, at)
             if found is None:
                 break
             body, at = found
             ack = parse_message(PipelineAckProto, body)
-            replies = list(ack.reply)
-            acks.append((ack.seqno, [int(reply) for reply in replies]))
-            nodes = self._good_nodes = 0 if any(replies) else len(replies)
-            good, due = (0,) * nodes, ack.seqno + 1
-        self._due_seqno = due
+            replies = [int(reply) for reply in ack.reply]
+            self._good_nodes = 0 if any(replies) else len(replies)
+            self._note(ack.seqno, 1, replies)
         if at:
             self.on_acks()
         return position + at
+
+    def _note(self, seqno: int, count: int, replies: Sequence[int]) -> None:
+        self._acks.append(_Acked(seqno, count, replies))
+        self._due_seqno = seqno + count
+        self.acks_waiting += count
 
     def on_drained(self) -> None:
         self.on_taken()

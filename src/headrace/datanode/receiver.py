@@ -88,10 +88,10 @@ class BlockReceiver:
         )
         self._data: list[memoryview] = []
         self._sums: list[memoryview] = []
-        self._noted: list[Unacked] = []
-        """The packets that the data and the checksums are of."""
-        self._refused: Unacked | None = None
-        """The first packet whose checksums are wrong."""
+        self._noted: list[int] = []
+        """The numbers of the packets that the data and the checksums are of."""
+        self._refused: int | None = None
+        """The number of the first packet whose checksums are wrong."""
         self._received = replica.num_bytes
         self._seqno = -1 << 63
         self._last_seen = False
@@ -229,17 +229,13 @@ class BlockReceiver:
 
     def _note_landed(self, landing: Landing, count: int) -> None:
         """`_take_next` for packets whose heads were foreseen."""
-        received, seqno, length = self._received, self._seqno, landing.data_bytes
-        noted = []
-        for _ in range(count):
-            seqno += 1
-            received += length
-            noted.append(Unacked(seqno, received, False, True))
-        self._received, self._seqno = received, seqno
+        first, length = self._seqno + 1, landing.data_bytes
+        self._seqno += count
+        self._received += count * length
         self._is_flushed = False
         self._data, self._sums = landing.data(count), landing.sums(count)
-        self._noted = noted
-        self._unacked.extend(noted)
+        self._noted = list(range(first, first + count))
+        self._unacked.add(Unacked(first, self._received, False, True, count, length))
 
     # -- packets that are taken apart --------------------------------------------------
 
@@ -262,11 +258,10 @@ class BlockReceiver:
         self._seqno = seqno
         self._received = received = offset + length
         self._is_flushed = False
-        pending = Unacked(seqno, received, False, True)
         self._data.append(view[data_at:end])
         self._sums.append(view[sums_at:data_at])
-        self._noted.append(pending)
-        self._unacked.add(pending)
+        self._noted.append(seqno)
+        self._unacked.add(Unacked(seqno, received, False, True))
         return True
 
     def _is_due(self, packet: Packet) -> bool:
@@ -294,9 +289,10 @@ class BlockReceiver:
             self._seqno = seqno
         pending = Unacked(seqno, offset + end - data_at, last, not sync)
         if end > data_at:
-            if last:
-                raise ProtocolError("the last packet of a block carries data")
-            if not self._note(view[data_at:end], view[sums_at:data_at], offset, pending):
+            if last or seqno == HEART_BEAT_SEQNO:
+                name = "last packet of a block" if last else "heartbeat"
+                raise ProtocolError(f"the {name} carries data")
+            if not self._note(view[data_at:end], view[sums_at:data_at], offset, seqno):
                 return False
         else:
             # Nobody checks where it says it is: it must not wait for bytes that never come.
@@ -312,7 +308,7 @@ class BlockReceiver:
                 self._sync(pending)
         return True
 
-    def _note(self, data: memoryview, sums: memoryview, offset: int, pending: Unacked) -> bool:
+    def _note(self, data: memoryview, sums: memoryview, offset: int, seqno: int) -> bool:
         length, chunk_bytes = len(data), self._chunk_bytes
         into_chunk = offset % chunk_bytes
         if len(sums) != -(-length // chunk_bytes) * self._checksum_bytes:
@@ -327,16 +323,16 @@ class BlockReceiver:
         if offset == self._received and not into_chunk:
             self._data.append(data)
             self._sums.append(sums)
-            self._noted.append(pending)
+            self._noted.append(seqno)
             self._received += length
             return True
         if not self._check_noted():
             return False
         if self._verifier is not None and self._verifier.first_bad_chunk(data, sums) >= 0:
-            self._refused = pending
+            self._refused = seqno
             return False
         if self._write() and not self._output.write_over(data, sums, offset, into_chunk):
-            self._refused = pending
+            self._refused = seqno
             return False
         self._received = max(self._received, self._replica.num_bytes)
         return True
@@ -500,7 +496,7 @@ class BlockReceiver:
         self._on_corrupt()
         if self._acks:
             replies = [int(Status.ERROR_CHECKSUM)]
-            self._upstream.send([encode_ack(self._refused.seqno, replies)])
+            self._upstream.send([encode_ack(self._refused, replies)])
         self._end(False, "checksum error in a packet")
 
     # -- ends --------------------------------------------------------------------------

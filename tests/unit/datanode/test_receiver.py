@@ -141,11 +141,12 @@ class Next:
     def send(self, parts: Sequence[memoryview]) -> None:
         self.received += b"".join(parts)
 
-    def next_ack(self, _seqno: int) -> Sequence[int] | None:
+    def take_acks(self, _seqno: int, most: int) -> tuple[int, Sequence[int]] | None:
         if not self.acks_waiting:
             return None
-        self.acks_waiting -= 1
-        return (0,)
+        count = min(most, self.acks_waiting)
+        self.acks_waiting -= count
+        return count, (0,)
 
     def ack(self, number: int) -> None:
         self.acks_waiting += number

@@ -18,6 +18,8 @@ its lengths: header + checksums + data fill it exactly.
 """
 
 import struct
+from array import array
+from bisect import bisect_right
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,6 +32,8 @@ from headrace.wire.hadoop.rpc_frames import varint
 PACKET_BYTES_MAX = 16 * 1024 * 1024
 """PLEN + HLEN above this is refused, as Hadoop does."""
 HEART_BEAT_SEQNO = -1
+_GOOD_ACKS_MAX = 8192
+"""Packets of a block whose good acks are kept: 512 MiB in the usual ones of 64 KiB."""
 
 _LENGTHS = struct.Struct(">iH")
 _HEADER = struct.Struct("<BqBqBBBi")
@@ -149,12 +153,55 @@ def encode_packet_header(
 # -- acks ------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=8192)
-def encode_good_ack(seqno: int, nodes: int) -> bytes:
-    """The ack by which `nodes` nodes tell that all is well with a packet.
+class GoodAcks:
+    """The acks by which so many nodes tell that all is well, of one packet after the other.
 
-    Packets are counted anew in each block: the acks of one are those of the next.
+    Packets are counted anew in each block, and so the bytes are the same: they are made once,
+    as far as they were needed, and many acks are one piece of them.
     """
+
+    __slots__ = ("_acks", "_ends", "_nodes", "_shortest")
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._shortest = len(encode_good_ack(0, nodes))
+        self._acks = bytearray()
+        self._ends = array("I", [0])
+        """Where each begins, and the last one ends."""
+
+    def of(self, first: int, count: int) -> bytes:
+        """Those of so many packets."""
+        if not self._is_known(first, first + count):
+            numbers = range(first, first + count)
+            return b"".join(encode_good_ack(seqno, self._nodes) for seqno in numbers)
+        return bytes(self._acks[self._ends[first] : self._ends[first + count]])
+
+    def count(self, raw: memoryview, first: int) -> tuple[int, int]:
+        """How many of them, `first` and the next ones, all that is here consists of, and how many
+        bytes they have; of the last one some may be missing. 0: it is something else, or may be."""
+        if not self._is_known(first, first + len(raw) // self._shortest + 1):
+            return 0, 0
+        start = self._ends[first]
+        if not self._acks.startswith(raw, start):
+            return 0, 0
+        last = bisect_right(self._ends, start + len(raw)) - 1
+        return last - first, self._ends[last] - start
+
+    def _is_known(self, first: int, end: int) -> bool:
+        if first < 0 or end > _GOOD_ACKS_MAX:
+            return False
+        for seqno in range(len(self._ends) - 1, end):
+            self._acks += encode_good_ack(seqno, self._nodes)
+            self._ends.append(len(self._acks))
+        return True
+
+
+@lru_cache(maxsize=16)
+def good_acks(nodes: int) -> GoodAcks:
+    return GoodAcks(nodes)
+
+
+def encode_good_ack(seqno: int, nodes: int) -> bytes:
     body = b"\x08" + varint((seqno << 1) ^ (seqno >> 63)) + b"\x10\x00" * nodes
     return varint(len(body)) + body
 

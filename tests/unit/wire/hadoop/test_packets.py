@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.wire.hadoop.packets import (
+    GoodAcks,
     encode_ack,
     encode_good_ack,
     encode_packet_header,
@@ -16,6 +17,29 @@ _SEQNOS = [-1, 0, 1, 0x3F, 0x40, 0x41, 0x7F, 0x80, 0x1FFF, 0x2000, 0x2001, 1 << 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 15, 16, 64])
 def test_a_good_ack_is_what_protobuf_would_make_of_it(seqno: int, nodes: int) -> None:
     assert encode_good_ack(seqno, nodes) == encode_ack(seqno, [0] * nodes)
+
+
+@pytest.mark.parametrize("first", [-1, 0, 1, 60, 63, 64, 5000, 8185, 8190, 8192, 1 << 20])
+@pytest.mark.parametrize("nodes", [1, 3, 64])
+def test_many_good_acks_are_made_and_found_in_one_piece(first: int, nodes: int) -> None:
+    acks = GoodAcks(nodes)
+    single = [encode_ack(seqno, [0] * nodes) for seqno in range(first, first + 9)]
+    assert [acks.of(first, count) for count in range(10)] == [
+        b"".join(single[:count]) for count in range(10)
+    ]
+    are_kept = 0 <= first < 8192
+    for count in range(1, 9):
+        whole = b"".join(single[:count])
+        found = (count, len(whole)) if are_kept and first + 9 <= 8192 else (0, 0)
+        for raw in (whole, whole + single[count][:-1]):
+            # Close to the last one that is kept it may say that it can't tell.
+            assert acks.count(memoryview(raw), first) in (
+                {found, (count, len(whole))} if are_kept else {found}
+            )
+        assert acks.count(memoryview(whole + encode_ack(first, [1])), first) == (0, 0)
+    assert acks.count(memoryview(single[1]), first) == (0, 0)
+    assert acks.count(memoryview(single[0][:-1]), first) == (0, 0)
+    assert acks.count(memoryview(b""), first) == (0, 0)
 
 
 @pytest.mark.parametrize("last", [False, True])
