@@ -4,7 +4,8 @@ Owns: the receive buffer, the send queue, how a stream ends.
 Must not know: who accepted or connected the socket (`runtime.transfer`), what the bytes mean.
 
 Reading is `recv_into` a large shared buffer; what the handler leaves is kept aside if it is
-little, in the buffer if it is much. Bytes that are foreseen go where a `Lander` says instead.
+little, in the buffer if it is much. Bytes that are foreseen go where a `Lander` says instead, and
+are read when many are there (`read_mark`).
 Sending is tried at once; what the socket does not take is queued (views are copied then) and file
 regions go by `os.sendfile`.
 
@@ -26,6 +27,7 @@ from headrace.base.limits import SENDFILE_BYTES_MIN
 from headrace.base.storage import FileRegion
 from headrace.datanode.streams import Lander, Part, StreamHandler
 from headrace.runtime.buffers import BufferPool
+from headrace.runtime.read_mark import ReadMark
 from headrace.runtime.tcp import FilePart
 from headrace.wire.hadoop.packets import PACKET_BYTES_MAX
 
@@ -65,6 +67,7 @@ class TransferStream:
         "_handler",
         "_lander",
         "_loop",
+        "_mark",
         "_out",
         "_paused",
         "_port",
@@ -87,6 +90,7 @@ class TransferStream:
         self._fd = sock.fileno()
         self._handler = handler
         self._lander: Lander | None = None
+        self._mark = ReadMark(port.loop, sock)
         self.peer = peer
         self._view: memoryview | None = None
         self._start = self._end = 0
@@ -126,8 +130,8 @@ class TransferStream:
             self._loop.remove_reader(self._fd)
 
     def pause(self) -> None:
+        """The reader stays until something comes: most pauses are over before."""
         self._paused = True
-        self._stop_reading()
 
     def resume(self) -> None:
         self._paused = False
@@ -163,7 +167,9 @@ class TransferStream:
 
     def _on_readable(self) -> None:
         lander = self._lander
-        if lander is not None:
+        if self._paused:
+            self._stop_reading()
+        elif lander is not None:
             self._guarded(lambda: self._land(lander))
         else:
             self._read()
@@ -202,16 +208,24 @@ class TransferStream:
         first = memoryview(self._rest) if view is None else view[self._start : self._end]
         views = lander.landing(first) if self._after_sending is None else None
         if views is None:
-            self._lander = None
+            self._stop_landing()
             self._read()
             return
         self._rest = b""
         self._release_buffer()
         count = self._receive(views)
-        rest = lander.on_landed(count) if count else b""
+        if not count:
+            return
+        self._mark.on_read()
+        rest = lander.on_landed(count)
         if rest and not self._closed:
-            self._lander, self._rest = None, rest
+            self._stop_landing()
+            self._rest = rest
             self._show_again()
+
+    def _stop_landing(self) -> None:
+        self._lander = None
+        self._mark.lower()
 
     def _on_end(self) -> None:
         """The peer has closed its half: it may still want what we have to say."""
@@ -409,6 +423,7 @@ class TransferStream:
         self._out.clear()
         self._rest = b""
         self._lander = None
+        self._mark.forget()
         if self._view is not None:
             # A view may still be looked at further up the stack: not given back to the pool.
             self._view = None

@@ -13,7 +13,9 @@ from headrace.base.events import EventLog
 from headrace.datanode.streams import Stream
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import SystemClock
+from headrace.runtime.read_mark import RAISED_BYTES, STILL_MAX
 from headrace.runtime.transfer import TransferPort
+from headrace.runtime.transfer_stream import TransferStream
 
 WORD_BYTES = 8
 FORESEEN = b"f" * WORD_BYTES
@@ -30,6 +32,7 @@ class Words:
         self.stream: Stream
         self.words: list[bytes] = []
         self.landed = 0
+        self.marks: list[int] = []
         self.reason = ""
         self._slots = [memoryview(bytearray(WORD_BYTES)) for _ in range(4)]
         self._filled = 0
@@ -63,6 +66,7 @@ class Words:
         if b"!" in everything:
             raise ProtocolError("a shout")
         self.landed += count
+        self.marks.append(mark_of(self.stream))
         whole = 0
         while everything[whole : whole + WORD_BYTES] == FORESEEN:
             whole += WORD_BYTES
@@ -82,6 +86,12 @@ class Words:
 
     def on_closed(self, reason: str) -> None:
         self.reason = reason
+
+
+def mark_of(stream: Stream) -> int:
+    """How many bytes must be there before the loop is told."""
+    assert isinstance(stream, TransferStream)
+    return stream._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
 
 
 class Scene:
@@ -167,6 +177,33 @@ def test_an_end_amid_what_lands_is_told() -> None:
         scene.socket.shutdown(socket.SHUT_WR)
         await scene.until(lambda: scene.handler.reason != "")
         assert scene.handler.reason == "closed by peer"
+
+    run(story)
+
+
+def test_little_that_lands_is_not_kept_waiting() -> None:
+    """The loop is told of it a bit later, and at once when it comes again and again."""
+    count = STILL_MAX + 3
+
+    async def story(scene: Scene) -> None:
+        handler = scene.handler
+        await scene.send(b"land!!!!", lambda: len(handler.words) == 1)
+        for _ in range(count):
+            due = len(handler.words) + 1
+            await scene.send(FORESEEN, lambda due=due: len(handler.words) == due)
+            await scene.until(lambda: mark_of(handler.stream) == 1)
+        assert handler.marks == [RAISED_BYTES] * STILL_MAX + [1] * (count - STILL_MAX)
+
+    run(story)
+
+
+def test_what_is_not_foreseen_is_wanted_at_once() -> None:
+    async def story(scene: Scene) -> None:
+        handler = scene.handler
+        await scene.send(b"land!!!!", lambda: len(handler.words) == 1)
+        await scene.send(FORESEEN + b"other...", lambda: len(handler.words) == 3)
+        assert handler.marks[0] == RAISED_BYTES
+        assert mark_of(handler.stream) == 1
 
     run(story)
 

@@ -1,0 +1,67 @@
+"""How many bytes must wait in a socket before the loop is told of them.
+
+Owns: SO_RCVLOWAT of one socket, and when it goes back. Must not know: what is read.
+Spec: socket(7); tcp_set_rcvlowat of Linux, which tells of what is there when the mark is lowered,
+and never waits for more than the receive buffer can hold. A peer's end is told at any mark.
+
+A sender that is a bit faster than we are has seldom more than a few packets here when we look, and
+each look costs as much as several packets. While much is foreseen we wait until it is worth it:
+
+    read ─▶ raised ── reads come ──▶ raised
+               └───── none for a while ──▶ lowered: the loop is told of the first byte again
+
+Who sends little at a time, or waits for us after less than that, is found out in this way as well:
+after a few times the mark stays where it is.
+"""
+
+import asyncio
+import socket
+
+RAISED_BYTES = 1024 * 1024
+"""512 KiB: some 10 % more CPU for each byte; 2 MiB: no less."""
+STILL_S = 0.002
+"""So long, and up to twice, bytes wait that no others follow: a flush, the end of a block."""
+STILL_MAX = 3
+
+
+class ReadMark:
+    __slots__ = ("_has_read", "_loop", "_socket", "_still", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._timer: asyncio.TimerHandle | None = None
+        """Looks whether reads come. It runs as long as the mark is raised."""
+        self._has_read = False
+        self._still = 0
+        """How often no read came."""
+
+    def on_read(self) -> None:
+        """Much was read, and much is to follow."""
+        self._has_read = True
+        if self._timer is None and self._still < STILL_MAX:
+            self._set(RAISED_BYTES)
+            self._timer = self._loop.call_later(STILL_S, self._look)
+
+    def _look(self) -> None:
+        if self._has_read:
+            self._has_read = False
+            self._timer = self._loop.call_later(STILL_S, self._look)
+        else:
+            self._still += 1
+            self.lower()
+
+    def lower(self) -> None:
+        """Whatever comes next is wanted at once."""
+        if self._timer is not None:
+            self.forget()
+            self._set(1)
+
+    def forget(self) -> None:
+        """The socket is about to be closed."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self, count: int) -> None:
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
