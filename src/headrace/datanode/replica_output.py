@@ -44,7 +44,9 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
 
 _DIRECT_FROM_BYTES = MIB
 """Small replicas stay in the page cache: they are read again soon, or cost little."""
-_DIRECT_BYTES_MIN = 256 * 1024
+_DIRECT_READ_BYTES_MIN = 256 * 1024
+"""A stream that brings so much at once is a fast one."""
+_DIRECT_BYTES_MIN = 512 * 1024
 _HELD_MS = 5
 """A stream is seldom silent for so long in its middle, and a writer that waits can bear it."""
 
@@ -143,7 +145,7 @@ class ReplicaOutput:
             return True
         if (
             not self.may_go_around
-            or count < _DIRECT_BYTES_MIN
+            or count < _DIRECT_READ_BYTES_MIN
             or self._replica.num_bytes < _DIRECT_FROM_BYTES
         ):
             return False

@@ -18,6 +18,7 @@ the first MiB, which has no place on disk yet, a hole; 3. the power goes. The fi
 with its full length and zeros in it, and a length is all that is looked at when a node starts.
 """
 
+import contextlib
 import errno
 import mmap
 import os
@@ -59,8 +60,7 @@ class DirectWriters:
             return None
         try:
             if not self._free:
-                # An anonymous mapping lies on pages.
-                self._free.append(memoryview(mmap.mmap(-1, DIRECT_BUFFER_BYTES)))
+                self._free.append(_new_buffer())
             flags = os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC
             fd = os.open(f"/proc/self/fd/{file.fileno()}", flags)
         except OSError:  # no such way on this file system; no descriptor or no memory is left
@@ -95,6 +95,15 @@ class DirectWriters:
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None
+
+
+def _new_buffer() -> memoryview:
+    """A mapping of its own lies on pages, and on large ones if the system has some: to find those
+    of 4 KiB one by one is half the cost of a write."""
+    memory = mmap.mmap(-1, DIRECT_BUFFER_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(memory)
 
 
 class DiskDirectWriter:
