@@ -57,9 +57,9 @@ PRODUCER_ID_BLOCK_SIZE = 1_000
 # Files.
 PAGE_BYTES = 4 * KIB
 """What a write around the page cache is made of: no disk asks for more."""
-DIRECT_BUFFER_BYTES = 4 * MIB
+DIRECT_BUFFER_BYTES = 8 * MIB
 """Of one writer around the page cache: what is being written, and what comes meanwhile."""
-DIRECT_BUFFERS_MAX = 32
+DIRECT_BUFFERS_MAX = 16
 """Writers around the page cache at once; the others go through it."""
 OPEN_SEGMENT_FILES_MAX = 4_000
 """Ceiling of the descriptor budget; the process limit may set it lower."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.runtime.disk import DiskFile
 
 _THREADS = 8
-_KEPT_MAX = 2
+_KEPT_MAX = 1
 """Buffers that are kept for the next writer."""
 Write = Callable[[], StorageError | None]
 Settle = Callable[[StorageError | None], None]

@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.base.errors import DiskFullError, StorageError
-from headrace.base.limits import DIRECT_BUFFER_BYTES, PAGE_BYTES
+from headrace.base.limits import PAGE_BYTES
 from headrace.base.storage import Buffer, File
 
 Write = tuple[int, bytes]
 """Position and bytes; a truncation has its size and no bytes, marked by `_Cut`."""
 _SECTOR_BYTES = 512
+_DIRECT_BUFFER_BYTES = 4 * 1024 * 1024
+"""Half of a real one: short stories come to its end as well."""
 
 
 class _Cut(bytes):
@@ -252,7 +254,7 @@ class SimulatedDirectWriter:
     """`base.storage.DirectWriter`; its writes complete with the syncs."""
 
     def __init__(self, disk: "SimulatedDisk", file: SimulatedFile) -> None:
-        self.buffer = memoryview(bytearray(DIRECT_BUFFER_BYTES))
+        self.buffer = memoryview(bytearray(_DIRECT_BUFFER_BYTES))
         self._disk = disk
         self._file = file
         self._under_way: Callable[[], None] | None = None
