@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _THREADS = 8
 _KEPT_MAX = 1
 """Buffers that are kept for the next writer."""
+_KEPT_S = 5.0
+"""And for how long: the memory of a process at rest belongs to others."""
 Write = Callable[[], StorageError | None]
 Settle = Callable[[StorageError | None], None]
 _CANT = (errno.EINVAL, errno.EOPNOTSUPP)
@@ -52,6 +54,7 @@ class DirectWriters:
         self._threads: ThreadPoolExecutor | None = None
         self._free: list[memoryview] = []
         self._taken = 0
+        self._given_back = 0
         self._ring: Ring | None = None
         self._may_have_ring = loop is not None
 
@@ -83,8 +86,16 @@ class DirectWriters:
 
     def give_back(self, buffer: memoryview) -> None:
         self._taken -= 1
+        self._given_back += 1
         if len(self._free) < _KEPT_MAX:
             self._free.append(buffer)
+        if not self._taken and self.loop is not None and not self.loop.is_closed():
+            self.loop.call_later(_KEPT_S, self._forget_free, self._given_back)
+
+    def _forget_free(self, given_back: int) -> None:
+        """Unless somebody had one meanwhile."""
+        if not self._taken and self._given_back == given_back:
+            self._free.clear()
 
     def close(self) -> None:
         """Wait for what is under way."""

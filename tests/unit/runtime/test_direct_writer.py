@@ -191,6 +191,32 @@ def test_who_waits_is_told_before(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_a_buffer_is_kept_for_the_next_writer_but_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct_writer, "_KEPT_S", 0.02)
+
+    async def story(scene: Scene) -> None:
+        first = scene.writer.buffer.obj
+        scene.writer.close()
+        writer = scene.storage.direct_writer(scene.file)
+        assert writer is not None
+        assert writer.buffer.obj is first
+        await asyncio.sleep(0.1)
+        assert writer.buffer.obj is first, "whoever has it keeps it"
+        writer.close()
+        free = scene.storage._direct._free
+        assert len(free) == 1
+        async with asyncio.timeout(10):
+            while free:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        again = scene.storage.direct_writer(scene.file)
+        assert again is not None
+        scene.writer = again
+
+    play(tmp_path, story)
+
+
 def test_the_kernel_writes_where_it_has_a_ring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
