@@ -93,7 +93,7 @@ class BlockReceiver:
         self._refused: int | None = None
         """The number of the first packet whose checksums are wrong."""
         self._received = replica.num_bytes
-        self._seqno = -1 << 63
+        self._seqno = -1
         self._last_seen = False
         self._ends_with_sync = False
         self._over = False

@@ -11,7 +11,7 @@ each look costs as much as several packets. While much is foreseen we wait until
                └───── none for a while ──▶ lowered: the loop is told of the first byte again
 
 Who sends little at a time, or waits for us after less than that, is found out in this way as well:
-after a few times the mark stays where it is.
+after a few times the mark stays where it is. Not so if it was us who did not read.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ STILL_MAX = 3
 
 
 class ReadMark:
-    __slots__ = ("_has_read", "_loop", "_socket", "_still", "_timer")
+    __slots__ = ("_has_read", "_is_paused", "_loop", "_socket", "_still", "_timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
         self._loop = loop
@@ -35,6 +35,7 @@ class ReadMark:
         self._has_read = False
         self._still = 0
         """How often no read came."""
+        self._is_paused = False
 
     def on_read(self) -> None:
         """Much was read, and much is to follow."""
@@ -43,12 +44,19 @@ class ReadMark:
             self._set(RAISED_BYTES)
             self._timer = self._loop.call_later(STILL_S, self._look)
 
+    def on_pause(self) -> None:
+        self._is_paused = True
+
+    def on_resume(self) -> None:
+        self._is_paused = False
+        self._has_read = True
+
     def _look(self) -> None:
         if self._has_read:
             self._has_read = False
             self._timer = self._loop.call_later(STILL_S, self._look)
         else:
-            self._still += 1
+            self._still += not self._is_paused
             self.lower()
 
     def lower(self) -> None:

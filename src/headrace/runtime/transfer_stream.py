@@ -132,9 +132,11 @@ class TransferStream:
     def pause(self) -> None:
         """The reader stays until something comes: most pauses are over before."""
         self._paused = True
+        self._mark.on_pause()
 
     def resume(self) -> None:
         self._paused = False
+        self._mark.on_resume()
         if self._closed:
             return
         if self._rest or self._view is not None:

@@ -23,7 +23,7 @@ from headrace.datanode.volume import Volume
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk, SimulatedFile
 from headrace.wire.hadoop.block_meta import CRC32C_512
-from headrace.wire.hadoop.packets import encode_packet_header, next_packet
+from headrace.wire.hadoop.packets import HEART_BEAT_SEQNO, encode_packet_header, next_packet
 from headrace.wire.hadoop.protos.data_transfer_pb2 import PipelineAckProto, Status
 from headrace.wire.hadoop.transfer import parse_delimited
 
@@ -285,21 +285,48 @@ def test_bytes_that_come_again_in_the_same_read(into_chunk: bool, how: str) -> N
 
 
 @pytest.mark.parametrize("how", [CACHED, DIRECT, LANDS])
-def test_a_bad_packet_is_refused_after_those_before_it_are_acked(how: str) -> None:
+@pytest.mark.parametrize("with_good", [0, 1, 4])
+def test_a_bad_packet_is_refused_after_those_before_it_are_acked(how: str, with_good: int) -> None:
     """An ack out of order would be the wrong node's fault for whoever reads it."""
     world = World(lands=how == LANDS)
     world.writer.show(world.packets(17))
     if how != CACHED:
         world.writer.show(world.packets(6))
     world.writer.show(world.packets(6))
+    more = world.packets(with_good)
     good = world.seqno
-    world.writer.show(world.packet(PACKET_BYTES, damaged=True) + world.packets(1))
+    read = more + world.packet(PACKET_BYTES, damaged=True) + world.packets(2)
+    world.writer.show(read + encode_packet_header(0, 0, 0, HEART_BEAT_SEQNO, False))
     world.settle()
     assert world.acked() == list(range(good))
     assert world.writer.acks[good:] == [(good, [Status.ERROR_CHECKSUM])]
     assert world.ends == [False]
     assert world.replica.num_bytes == good * PACKET_BYTES
     world.check()
+
+
+@pytest.mark.parametrize("how", [CACHED, DIRECT, LANDS])
+def test_heartbeats_are_acked_where_they_came(how: str) -> None:
+    world = World(lands=how == LANDS)
+    heartbeat = encode_packet_header(0, 0, 0, HEART_BEAT_SEQNO, False)
+    world.writer.show(heartbeat + world.packets(17))
+    if how != CACHED:
+        world.writer.show(world.packets(6))
+    world.writer.show(heartbeat + world.packets(3))
+    world.writer.show(world.packets(3) + heartbeat)
+    world.settle()
+    world.check()
+    assert [seqno for seqno in world.acked() if seqno >= 0] == list(range(world.seqno))
+    assert world.acked()[0] == world.acked()[-1] == HEART_BEAT_SEQNO
+    assert world.acked().count(HEART_BEAT_SEQNO) == 3
+
+
+@pytest.mark.parametrize("seqno", [HEART_BEAT_SEQNO, -2])
+def test_data_has_no_negative_number(seqno: int) -> None:
+    world = World()
+    world.seqno = seqno
+    with pytest.raises(ProtocolError):
+        world.writer.show(world.packets(1))
 
 
 @pytest.mark.parametrize("offset", [0, 1 << 40])

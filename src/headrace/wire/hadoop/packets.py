@@ -34,6 +34,8 @@ PACKET_BYTES_MAX = 16 * 1024 * 1024
 HEART_BEAT_SEQNO = -1
 _GOOD_ACKS_MAX = 8192
 """Packets of a block whose good acks are kept: 512 MiB in the usual ones of 64 KiB."""
+_GOOD_ACKS_NODES_MAX = 16
+"""And of how many nodes: a peer may claim any number."""
 
 _LENGTHS = struct.Struct(">iH")
 _HEADER = struct.Struct("<BqBqBBBi")
@@ -177,18 +179,19 @@ class GoodAcks:
         return bytes(self._acks[self._ends[first] : self._ends[first + count]])
 
     def count(self, raw: memoryview, first: int) -> tuple[int, int]:
-        """How many of them, `first` and the next ones, all that is here consists of, and how many
-        bytes they have; of the last one some may be missing. 0: it is something else, or may be."""
-        if not self._is_known(first, first + len(raw) // self._shortest + 1):
-            return 0, 0
-        start = self._ends[first]
-        if not self._acks.startswith(raw, start):
-            return 0, 0
-        last = bisect_right(self._ends, start + len(raw)) - 1
-        return last - first, self._ends[last] - start
+        """How many of them, `first` and the next ones, begin what is here, and their bytes. All, if
+        nothing else is here and they are kept; else the first one. Of the last some may be missing.
+        """
+        if self._is_known(first, first + len(raw) // self._shortest + 1):
+            start = self._ends[first]
+            if self._acks.startswith(raw, start):
+                last = bisect_right(self._ends, start + len(raw)) - 1
+                return last - first, self._ends[last] - start
+        ack = encode_good_ack(first, self._nodes)
+        return (1, len(ack)) if raw[: len(ack)] == ack else (0, 0)
 
     def _is_known(self, first: int, end: int) -> bool:
-        if first < 0 or end > _GOOD_ACKS_MAX:
+        if first < 0 or end > _GOOD_ACKS_MAX or self._nodes > _GOOD_ACKS_NODES_MAX:
             return False
         for seqno in range(len(self._ends) - 1, end):
             self._acks += encode_good_ack(seqno, self._nodes)
