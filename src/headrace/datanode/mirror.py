@@ -109,27 +109,26 @@ class Mirror:
 
     def _take_acks(self, view: memoryview, position: int) -> int:
         """Acks are foreseeable: the next packets, all well. Others are parsed."""
-        raw = memoryview(bytes(view[position:]))
-        at, end = 0, len(raw)
-        while at < end and self.acks_waiting < ACKS_WAITING_MAX:
+        start, end = position, len(view)
+        while position < end and self.acks_waiting < ACKS_WAITING_MAX:
             nodes = self._good_nodes
             if nodes:
-                count, length = good_acks(nodes).count(raw[at:], self._due_seqno)
+                count, length = good_acks(nodes).count(view[position:], self._due_seqno)
                 if count:
                     self._note(self._due_seqno, count, (0,) * nodes)
-                    at += length
+                    position += length
                     continue
-            found = parse_delimited(raw, at)
+            found = parse_delimited(view, position)
             if found is None:
                 break
-            body, at = found
-            ack = parse_message(PipelineAckProto, body)
+            raw, position = found
+            ack = parse_message(PipelineAckProto, raw)
             replies = [int(reply) for reply in ack.reply]
             self._good_nodes = 0 if any(replies) else len(replies)
             self._note(ack.seqno, 1, replies)
-        if at:
+        if position > start:
             self.on_acks()
-        return position + at
+        return position
 
     def _note(self, seqno: int, count: int, replies: Sequence[int]) -> None:
         self._acks.append(_Acked(seqno, count, replies))

@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.base.errors import DiskFullError, StorageError
-from headrace.base.limits import PAGE_BYTES
+from headrace.base.limits import DIRECT_BUFFER_BYTES, PAGE_BYTES
 from headrace.base.storage import Buffer, File
 
 Write = tuple[int, bytes]
 """Position and bytes; a truncation has its size and no bytes, marked by `_Cut`."""
 _SECTOR_BYTES = 512
-_DIRECT_BUFFER_BYTES = 4 * 1024 * 1024
+_DIRECT_BUFFER_BYTES = DIRECT_BUFFER_BYTES // 2
 """Half of a real one: short stories come to its end as well."""
 
 

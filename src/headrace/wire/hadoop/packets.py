@@ -162,40 +162,40 @@ class GoodAcks:
     as far as they were needed, and many acks are one piece of them.
     """
 
-    __slots__ = ("_acks", "_ends", "_nodes", "_shortest")
+    __slots__ = ("_acks", "_nodes", "_shortest", "_starts")
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
         self._shortest = len(encode_good_ack(0, nodes))
         self._acks = bytearray()
-        self._ends = array("I", [0])
-        """Where each begins, and the last one ends."""
+        self._starts = array("I", [0])
+        """Where each begins, and then where the last one ends."""
 
     def of(self, first: int, count: int) -> bytes:
         """Those of so many packets."""
         if not self._is_known(first, first + count):
             numbers = range(first, first + count)
             return b"".join(encode_good_ack(seqno, self._nodes) for seqno in numbers)
-        return bytes(self._acks[self._ends[first] : self._ends[first + count]])
+        return bytes(self._acks[self._starts[first] : self._starts[first + count]])
 
     def count(self, raw: memoryview, first: int) -> tuple[int, int]:
         """How many of them, `first` and the next ones, begin what is here, and their bytes. All, if
         nothing else is here and they are kept; else the first one. Of the last some may be missing.
         """
         if self._is_known(first, first + len(raw) // self._shortest + 1):
-            start = self._ends[first]
+            start = self._starts[first]
             if self._acks.startswith(raw, start):
-                last = bisect_right(self._ends, start + len(raw)) - 1
-                return last - first, self._ends[last] - start
+                last = bisect_right(self._starts, start + len(raw)) - 1
+                return last - first, self._starts[last] - start
         ack = encode_good_ack(first, self._nodes)
         return (1, len(ack)) if raw[: len(ack)] == ack else (0, 0)
 
     def _is_known(self, first: int, end: int) -> bool:
         if first < 0 or end > _GOOD_ACKS_MAX or self._nodes > _GOOD_ACKS_NODES_MAX:
             return False
-        for seqno in range(len(self._ends) - 1, end):
+        for seqno in range(len(self._starts) - 1, end):
             self._acks += encode_good_ack(seqno, self._nodes)
-            self._ends.append(len(self._acks))
+            self._starts.append(len(self._acks))
         return True
 
 
