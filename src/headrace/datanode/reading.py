@@ -18,12 +18,10 @@ from headrace.datanode.throttle import Throttle
 from headrace.wire.hadoop.protos.data_transfer_pb2 import (
     BlockOpResponseProto,
     CachingStrategyProto,
-    ChecksumProto,
     ClientReadStatusProto,
     OpCopyBlockProto,
     OpReadBlockProto,
     OpRequestShortCircuitAccessProto,
-    ReadOpChecksumInfoProto,
     ReleaseShortCircuitAccessRequestProto,
     ReleaseShortCircuitAccessResponseProto,
     ShortCircuitShmRequestProto,
@@ -34,12 +32,18 @@ from headrace.wire.hadoop.transfer import (
     ExtendedBlock,
     block_of,
     encode_delimited,
+    encode_read_answer,
     parse_delimited,
     parse_message,
     signed,
 )
 
 _LENGTH_POLL_MS = 50
+_GOOD_VERDICTS = tuple(
+    ClientReadStatusProto(status=status).SerializeToString()
+    for status in (Status.CHECKSUM_OK, Status.SUCCESS)
+)
+"""As nearly every reader writes them."""
 
 
 def read_block(session: TransferSession, raw: memoryview) -> None:
@@ -47,9 +51,17 @@ def read_block(session: TransferSession, raw: memoryview) -> None:
     context = session.context
     block = block_of(message.header.baseHeader.block)
     replica = context.dataset.readable(block)
-    wait = _WaitForLength(session, replica, block, _Asked.of(message))
-    session.begin_activity(wait)
-    wait.look()
+    asked = _Asked.of(message)
+    if _is_short(replica, asked):
+        wait = _WaitForLength(session, replica, block, asked)
+        session.begin_activity(wait)
+        wait.look()
+    else:
+        _begin_or_refuse(session, replica, block, asked)
+
+
+def _is_short(replica: Replica, asked: "_Asked") -> bool:
+    return replica.state is RBW and replica.num_bytes < asked.offset + asked.length
 
 
 class _Asked(NamedTuple):
@@ -66,6 +78,17 @@ class _Asked(NamedTuple):
         return cls(signed(message.offset), signed(message.len), message.sendChecksums, caching)
 
 
+def _begin_or_refuse(
+    session: TransferSession, replica: Replica, block: ExtendedBlock, asked: _Asked
+) -> None:
+    try:
+        _begin(session, replica, block, asked)
+    except Refusal as refusal:
+        session.refuse(refusal)
+    except (StorageError, OSError) as error:
+        session.refuse(Refusal(str(error)))
+
+
 def _begin(session: TransferSession, replica: Replica, block: ExtendedBlock, asked: _Asked) -> None:
     context = session.context
     try:
@@ -80,20 +103,9 @@ def _begin(session: TransferSession, replica: Replica, block: ExtendedBlock, ask
     except CorruptionError:
         context.report_bad_block(block, None)
         raise
-    _send_answer(session, sender)
     reading = _Reading(session, sender, expects_status=True)
     session.begin_activity(reading)
-    reading.on_drained()
-
-
-def _send_answer(session: TransferSession, sender: BlockSender) -> None:
-    checksum = ChecksumProto(
-        type=int(sender.checksum.type),  # type: ignore[arg-type]
-        bytesPerChecksum=sender.checksum.bytes_per_checksum,
-    )
-    info = ReadOpChecksumInfoProto(checksum=checksum, chunkOffset=sender.start)
-    answer = BlockOpResponseProto(status=Status.SUCCESS, readOpChecksumInfo=info)
-    session.stream.send([encode_delimited(answer)])
+    reading.begin()
 
 
 class _WaitForLength:
@@ -109,8 +121,8 @@ class _WaitForLength:
         self.wanted_bytes = 0
         self._session = session
         self._replica = replica
-        self._read = (replica, block, asked)
-        self._needed = asked.offset + asked.length
+        self._block = block
+        self._asked = asked
         settings = session.context.settings
         self._deadline_ms = session.context.clock.monotonic_ms() + settings.min_length_wait_ms
         self._timer: Timer | None = None
@@ -124,18 +136,13 @@ class _WaitForLength:
         if self._over:
             return
         context = self._session.context
-        waiting = self._replica.state is RBW and self._replica.num_bytes < self._needed
-        if waiting and context.clock.monotonic_ms() < self._deadline_ms:
+        is_short = _is_short(self._replica, self._asked)
+        if is_short and context.clock.monotonic_ms() < self._deadline_ms:
             self._timer = context.timers.call_later(_LENGTH_POLL_MS, self.look)
             return
         self._over = True
         self._session.end_activity()
-        try:
-            _begin(self._session, *self._read)
-        except Refusal as refusal:
-            self._session.refuse(refusal)
-        except (StorageError, OSError) as error:
-            self._session.refuse(Refusal(str(error)))
+        _begin_or_refuse(self._session, self._replica, self._block, self._asked)
 
     def on_data(self, _view: memoryview) -> int:
         return 0
@@ -177,13 +184,21 @@ class _Reading:
         waits_for_verdict = self._sender.done and not self._session.stream.backlogged
         return settings.socket_timeout_ms if waits_for_verdict else settings.socket_write_timeout_ms
 
+    def begin(self) -> None:
+        checksum = self._sender.checksum
+        self._send_more(
+            encode_read_answer(checksum.type, checksum.bytes_per_checksum, self._sender.start)
+        )
+
     def on_drained(self) -> None:
+        if not self._sender.done and not self._held_back:
+            self._send_more(b"")
+
+    def _send_more(self, before: bytes) -> None:
         sender, stream = self._sender, self._session.stream
-        if sender.done or self._held_back:
-            return
         counters = self._session.context.counters
         try:
-            sent = sender.send_more(stream)
+            sent = sender.send_more(stream, before)
             counters.bytes_read += sent
         except (StorageError, OSError) as error:
             self._session.context.log.error("read_failed", error=error)
@@ -217,8 +232,10 @@ class _Reading:
         if found is None:
             return 0
         raw, end = found
-        verdict = parse_message(ClientReadStatusProto, raw).status
-        if verdict not in (Status.SUCCESS, Status.CHECKSUM_OK):
+        if raw not in _GOOD_VERDICTS and parse_message(ClientReadStatusProto, raw).status not in (
+            Status.SUCCESS,
+            Status.CHECKSUM_OK,
+        ):
             self._session.context.suspect(self._sender.block_id)
         if not self._sender.done:
             # It has what it wanted; what is still queued for it would confuse the next answer.
@@ -244,10 +261,9 @@ def copy_block(session: TransferSession, raw: memoryview) -> None:
     context: Context = session.context
     replica = context.dataset.readable(block_of(message.header.block))
     sender = BlockSender(context, replica, 0, -1)
-    _send_answer(session, sender)
     reading = _Reading(session, sender, expects_status=False, throttle=context.balancing)
     session.begin_activity(reading)
-    reading.on_drained()
+    reading.begin()
 
 
 # -- short circuit ---------------------------------------------------------------------

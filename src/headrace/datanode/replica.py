@@ -116,6 +116,15 @@ class Replica:
                 return self.volume.rbw
 
     @property
+    def paths(self) -> tuple[str, str]:
+        """Of its data, and of its checksums."""
+        folder, number = self.folder, self.block_id
+        return (
+            f"{folder}/{block_name(number)}",
+            f"{folder}/{meta_name(number, self.generation_stamp)}",
+        )
+
+    @property
     def data_path(self) -> str:
         return f"{self.folder}/{block_name(self.block_id)}"
 

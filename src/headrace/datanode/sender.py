@@ -19,7 +19,7 @@ from headrace.datanode.dataset import FINALIZED
 from headrace.datanode.errors import Refusal
 from headrace.datanode.page_cache import ReadAdvice
 from headrace.datanode.replica import Replica
-from headrace.datanode.streams import Stream
+from headrace.datanode.streams import Part, Stream
 from headrace.wire.hadoop.block_meta import DataChecksum
 from headrace.wire.hadoop.packets import encode_packet_header
 from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
@@ -72,8 +72,9 @@ class BlockSender:
         self.block_id = replica.block_id
         storage = context.dataset.storage
         try:
-            self._data: File = storage.open(replica.data_path, read_only=True)
-            self._meta: File = storage.open(replica.meta_path, read_only=True)
+            data_path, meta_path = replica.paths
+            self._data: File = storage.open(data_path, read_only=True)
+            self._meta: File = storage.open(meta_path, read_only=True)
         except FileNotFoundError as error:
             # Whoever deletes a replica forgets it first: this one went behind our back.
             path = str(error.filename)
@@ -118,29 +119,35 @@ class BlockSender:
     def data_bytes(self) -> int:
         return self._end - self.start
 
-    def send_more(self, stream: Stream) -> int:
-        """Queue packets up to a bound; the bytes of data queued. `done` after the last packet."""
+    def send_more(self, stream: Stream, before: bytes = b"") -> int:
+        """Queue packets up to a bound, behind `before`; the bytes of data queued. `done` after the
+        last packet. All of it is one `send`: a short read wakes its reader once."""
         # Nothing is queued now: what was sent before has left.
         self._advice.on_read(self._position)
+        parts: list[Part] = []
         queued = 0
-        while not self.done and queued < _AHEAD_BYTES and not stream.backlogged:
-            queued += self._send_packet(stream)
+        while not self.done and queued < _AHEAD_BYTES:
+            count = min(self._packet_bytes, self._end - self._position)
+            parts.append(before + self._head_of(count))
+            before = b""
+            if count > 0:
+                parts.append(FileRegion(self._data, self._position, count))
+                self._position += count
+                self._seqno += 1
+                queued += count
+        stream.send(parts)
+        if self.done:
+            self.close()
         return queued
 
-    def _send_packet(self, stream: Stream) -> int:
-        position = self._position
-        count = min(self._packet_bytes, self._end - position)
+    def _head_of(self, count: int) -> bytes:
+        """What is before the next packet's data; of the last packet, which has none, all."""
         if count <= 0:
-            stream.send([encode_packet_header(0, 0, position, self._seqno, True)])
             self.done = True
-            self.close()
-            return 0
+            return encode_packet_header(0, 0, self._position, self._seqno, True)
+        position = self._position
         sums = self._read_checksums(position, count) if self._with_checksums else b""
-        header = encode_packet_header(len(sums), count, position, self._seqno, False)
-        stream.send([header + sums, FileRegion(self._data, position, count)])
-        self._position += count
-        self._seqno += 1
-        return count
+        return encode_packet_header(len(sums), count, position, self._seqno, False) + sums
 
     def _read_checksums(self, position: int, count: int) -> bytes:
         checksum = self.checksum

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from headrace.base.crc32c import crc32c
 from headrace.base.errors import ProtocolError
@@ -76,6 +77,7 @@ class DataChecksum:
 CRC32C_512 = DataChecksum(ChecksumType.CRC32C, 512)
 
 
+@lru_cache(maxsize=64)
 def checksum_of(type_number: int, bytes_per_checksum: int) -> DataChecksum:
     """A checksum that a peer asked for; ProtocolError if there is no such thing."""
     if not 0 < bytes_per_checksum <= BYTES_PER_CHECKSUM_MAX:

@@ -10,14 +10,19 @@ Must not know: replicas, sockets. Spec: DataTransferProtocol of Hadoop 3.5 (vers
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from headrace.base.errors import ProtocolError
-from headrace.wire.hadoop.protos.data_transfer_pb2 import BlockOpResponseProto, Status
+from headrace.wire.hadoop.protos.data_transfer_pb2 import (
+    BlockOpResponseProto,
+    ChecksumProto,
+    ReadOpChecksumInfoProto,
+    Status,
+)
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, ExtendedBlockProto
 from headrace.wire.hadoop.protos.security_pb2 import TokenProto
 from headrace.wire.hadoop.rpc_frames import varint
@@ -44,8 +49,10 @@ class Op(IntEnum):
     CUSTOM = 127
 
 
-@dataclass(frozen=True, slots=True)
-class ExtendedBlock:
+_OPS: dict[int, Op] = {op.value: op for op in Op}
+
+
+class ExtendedBlock(NamedTuple):
     """A block as peers name it: its pool, id, generation stamp and length."""
 
     pool_id: str
@@ -100,10 +107,10 @@ def parse_head(view: memoryview) -> Op | None:
     version, opcode = _HEAD.unpack_from(view)
     if version != DATA_TRANSFER_VERSION:
         raise ProtocolError(f"data transfer version {version} is not {DATA_TRANSFER_VERSION}")
-    try:
-        return Op(opcode)
-    except ValueError:
-        raise ProtocolError(f"unknown data transfer opcode {opcode}") from None
+    op = _OPS.get(opcode)
+    if op is None:
+        raise ProtocolError(f"unknown data transfer opcode {opcode}")
+    return op
 
 
 def parse_delimited(view: memoryview, start: int = 0) -> tuple[memoryview, int] | None:
@@ -160,3 +167,26 @@ def encode_status(status: Status, message: str = "", first_bad_link: str | None 
     if first_bad_link is not None:
         response.firstBadLink = first_bad_link
     return encode_delimited(response)
+
+
+def encode_read_answer(checksum_type: int, bytes_per_checksum: int, chunk_offset: int) -> bytes:
+    """A BlockOpResponseProto: the packets of a read follow, from this offset on. Every read has
+    one, so only the offset is written anew."""
+    info = _checksum_field(checksum_type, bytes_per_checksum) + _CHUNK_OFFSET + varint(chunk_offset)
+    body = _SUCCESS_AND_INFO + varint(len(info)) + info
+    return varint(len(body)) + body
+
+
+_CHUNK_OFFSET = bytes([ReadOpChecksumInfoProto.CHUNKOFFSET_FIELD_NUMBER << 3])
+_SUCCESS_AND_INFO = BlockOpResponseProto(status=Status.SUCCESS).SerializePartialToString() + bytes(
+    [BlockOpResponseProto.READOPCHECKSUMINFO_FIELD_NUMBER << 3 | 2]
+)
+
+
+@lru_cache(maxsize=64)
+def _checksum_field(checksum_type: int, bytes_per_checksum: int) -> bytes:
+    checksum = ChecksumProto(
+        type=checksum_type,  # type: ignore[arg-type]
+        bytesPerChecksum=bytes_per_checksum,
+    )
+    return ReadOpChecksumInfoProto(checksum=checksum).SerializePartialToString()
