@@ -7,6 +7,7 @@ checksum, and the last, partial one has the checksum of exactly the bytes that a
 """
 
 import struct
+from collections.abc import Callable
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.base.storage import File, Storage
@@ -27,9 +28,10 @@ def create_files(
 ) -> tuple[File, File]:
     """New, empty files of a replica; leftovers of the same name lose their content."""
     data = storage.open(data_path, create=True)
-    data.truncate(0)
     meta = storage.open(meta_path, create=True)
-    meta.truncate(0)
+    for file in (data, meta):
+        if file.size():
+            file.truncate(0)
     meta.write([encode_meta_header(checksum)])
     return data, meta
 
@@ -96,12 +98,18 @@ class BlockChecker:
 
     __slots__ = ("_checksum", "_data", "_length", "_meta", "_verifier", "position")
 
-    def __init__(self, data: File, meta: File, length: int) -> None:
+    def __init__(
+        self,
+        data: File,
+        meta: File,
+        length: int,
+        verifier_for: Callable[[DataChecksum], ChunkVerifier] = ChunkVerifier,
+    ) -> None:
         self._data = data
         self._meta = meta
         self._length = length
         self._checksum = read_checksum(meta)
-        self._verifier = ChunkVerifier(self._checksum) if self._checksum.size else None
+        self._verifier = verifier_for(self._checksum) if self._checksum.size else None
         self.position = 0
 
     def step(self) -> int:

@@ -22,6 +22,7 @@ the culprit, slowly.
 import struct
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 
 from headrace.wire.hadoop.block_meta import CHECKSUM_BYTES, Crc, DataChecksum
 
@@ -75,6 +76,13 @@ class ChunkVerifier:
 
     def first_bad_piece(self, pieces: Sequence[memoryview], checksums: Sequence[memoryview]) -> int:
         """The index of a piece that is not what its checksums say, or -1. Each starts a chunk."""
+        try:
+            return self._find_bad_piece(pieces, checksums)
+        except BaseException:
+            self._laid[:] = self._zeros  # the next one to be checked has nothing to do with it
+            raise
+
+    def _find_bad_piece(self, pieces: Sequence[memoryview], checksums: Sequence[memoryview]) -> int:
         crc, chunk_bytes, run = self._crc, self._chunk_bytes, self._run_chunks
         columns_max = self._row
         crcs: list[int] = []
@@ -158,6 +166,13 @@ class ChunkVerifier:
         self._laid[:] = self._zeros
         (last_crc,) = _CHECKSUM.unpack_from(claimed, (count - 1) * CHECKSUM_BYTES)
         return int(shifted ^ last_crc)
+
+
+@lru_cache(maxsize=8)
+def verifier_of(checksum: DataChecksum) -> ChunkVerifier:
+    """The one of all who check on the loop's thread: a small block has not much use for scratch
+    memory of its own."""
+    return ChunkVerifier(checksum)
 
 
 def _words_of(checksums: memoryview) -> memoryview:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.datanode.acks import Acks, Unacked
-from headrace.datanode.chunk_checksums import ChunkVerifier
+from headrace.datanode.chunk_checksums import verifier_of
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
 from headrace.datanode.landing import PACKET_DATA_BYTES_MAX, SEQNO_MAX, Landing
@@ -76,7 +76,7 @@ class BlockReceiver:
         self._chunk_bytes = checksum.bytes_per_checksum
         self._checksum_bytes = checksum.size
         verifies = (mirror is None or not acks) and checksum.size > 0
-        self._verifier = ChunkVerifier(checksum) if verifies else None
+        self._verifier = verifier_of(checksum) if verifies else None
         self._unacked = Acks(
             context,
             replica,

@@ -8,13 +8,16 @@ second. A replica that is gone or reopened meanwhile is no corruption (HDFS-1116
 from headrace.base.clock import Timer
 from headrace.base.errors import CorruptionError, StorageError
 from headrace.datanode.block_files import BlockChecker
+from headrace.datanode.chunk_checksums import verifier_of
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
 from headrace.datanode.replica import Replica
 from headrace.wire.hadoop.transfer import ExtendedBlock
 
 _IDLE_MS = 10_000
-_STEP_BYTES = 1024 * 1024
+_BLOCK_BYTES_MIN = 64 * 1024
+"""What a block counts for at least: to open and to look at a small one costs as much as to read so
+much, and there is time (three weeks for all) even for a million of them."""
 
 
 class BlockScanner:
@@ -75,8 +78,11 @@ class BlockScanner:
         if count == 0:
             self._context.counters.blocks_scanned += 1
             self._current = None
-            return 0
+            return self._pause_ms(max(0, _BLOCK_BYTES_MIN - replica.num_bytes))
         self._context.counters.bytes_scanned += count
+        return self._pause_ms(count)
+
+    def _pause_ms(self, count: int) -> float:
         return count * 1000 / self._bytes_per_second
 
     def _unchanged(self, replica: Replica, stamp: int) -> bool:
@@ -106,7 +112,7 @@ class BlockScanner:
             try:
                 data = dataset.storage.open(replica.data_path, read_only=True)
                 meta = dataset.storage.open(replica.meta_path, read_only=True)
-                checker = BlockChecker(data, meta, replica.num_bytes)
+                checker = BlockChecker(data, meta, replica.num_bytes, verifier_of)
             except CorruptionError as error:
                 self._on_corrupt(replica, replica.generation_stamp, error)
                 continue

@@ -153,7 +153,7 @@ class DatanodeNode:
         self._started_ms = self._clock.monotonic_ms()
         self._user = getpass.getuser()
         self.log = EventLog(_write_line, self._clock, config["headrace.log.level"])
-        self._storage = DiskStorage(self._loop)
+        self._storage = DiskStorage(self._loop, syncs_by_ring=True)
         self._pool = BufferPool()
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="remove")
         self._namenode_address = namenode

@@ -1,6 +1,6 @@
 """Writing around the page cache: O_DIRECT, from buffers that lie on pages, off the loop.
 
-Owns: the second descriptor, the buffers, the ring, the threads. Must not know: what is written.
+Owns: the second descriptor, the buffers, the threads. Must not know: what is written.
 It is `base.storage.DirectWriter` on a real disk.
 
 A gigabyte through the page cache costs 0.25 to 0.5 s of CPU, and several seconds where a virtual
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from headrace.base.errors import StorageError
 from headrace.base.limits import DIRECT_BUFFER_BYTES, DIRECT_BUFFERS_MAX, PAGE_BYTES
 from headrace.runtime.page_cache import write_out_and_wait
-from headrace.runtime.uring import Ring, open_ring
+from headrace.runtime.uring import RingOnDemand
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,14 +49,13 @@ _CANT = (errno.EINVAL, errno.EOPNOTSUPP)
 class DirectWriters:
     """Those of one process."""
 
-    def __init__(self, loop: "asyncio.AbstractEventLoop | None") -> None:
+    def __init__(self, loop: "asyncio.AbstractEventLoop | None", ring: RingOnDemand) -> None:
         self.loop = loop
+        self.ring = ring
         self._threads: ThreadPoolExecutor | None = None
         self._free: list[memoryview] = []
         self._taken = 0
         self._given_back = 0
-        self._ring: Ring | None = None
-        self._may_have_ring = loop is not None
 
     def open(self, file: "DiskFile") -> "DiskDirectWriter | None":
         if self._taken >= DIRECT_BUFFERS_MAX:
@@ -70,14 +69,6 @@ class DirectWriters:
             return None
         self._taken += 1
         return DiskDirectWriter(self, file, fd, self._free.pop())
-
-    @property
-    def ring(self) -> Ring | None:
-        if self._may_have_ring and self._ring is None:
-            assert self.loop is not None
-            self._ring = open_ring(self.loop, DIRECT_BUFFERS_MAX)
-            self._may_have_ring = self._ring is not None
-        return self._ring
 
     def submit(self, action: Write) -> "Future[StorageError | None]":
         if self._threads is None:
@@ -98,11 +89,7 @@ class DirectWriters:
             self._free.clear()
 
     def close(self) -> None:
-        """Wait for what is under way."""
-        self._may_have_ring = False
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
+        """Wait for what is under way; the ring has been closed before."""
         if self._threads is not None:
             self._threads.shutdown()
             self._threads = None
@@ -159,7 +146,7 @@ class DiskDirectWriter:
             self._by_thread(write, settle)
 
     def _by_ring(self, view: memoryview, position: int, write: Write, settle: Settle) -> bool:
-        ring = self._writers.ring if self._may_use_ring else None
+        ring = self._writers.ring.get() if self._may_use_ring else None
         if ring is None:
             return False
 

@@ -8,6 +8,7 @@ Invariant: once closed, every handler has been told, and none before all have fa
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable
 
@@ -122,7 +123,7 @@ class TransferPort:
         sock.setblocking(False)
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                await self.loop.sock_connect(sock, (host, port))
+                await self._reach(sock, host, port)
         except (OSError, TimeoutError, ValueError, OverflowError) as error:
             # The last two: a peer gave a name or a port that is none.
             sock.close()
@@ -136,6 +137,23 @@ class TransferPort:
             handler.on_closed("this node stops")
             return
         self._adopt(sock, f"{host}:{port}", handler)
+
+    async def _reach(self, sock: socket.socket, host: str, port: int) -> None:
+        if not _is_address(sock.family, host):
+            await self.loop.sock_connect(sock, (host, port))  # a thread of it resolves the name
+            return
+        try:
+            sock.connect((host, port))
+        except BlockingIOError:
+            connected = self.loop.create_future()
+            self.loop.add_writer(sock.fileno(), _settle, connected)
+            try:
+                await connected
+            finally:
+                self.loop.remove_writer(sock.fileno())
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, os.strerror(code)) from None
 
     # -- upkeep ------------------------------------------------------------------------
 
@@ -169,3 +187,16 @@ class TransferPort:
             stream.fall_silent()
         for stream in streams:
             stream.tell_closed("this node stops")
+
+
+def _is_address(family: int, host: str) -> bool:
+    try:
+        socket.inet_pton(family, host)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _settle(connected: "asyncio.Future[None]") -> None:
+    if not connected.done():
+        connected.set_result(None)

@@ -427,8 +427,8 @@ class TransferStream:
         self._lander = None
         self._mark.forget()
         if self._view is not None:
-            # A view may still be looked at further up the stack: not given back to the pool.
-            self._view = None
+            # A view may still be looked at further up the stack: given back when that is done.
+            self._loop.call_soon(self._release_buffer)
         self._end_politely()
 
     def tell_closed(self, reason: str) -> None:

@@ -1,18 +1,19 @@
-"""Writes that the system does beside us: a ring of io_uring, told of by the loop.
+"""Writes and syncs that the system does beside us: a ring of io_uring, told of by the loop.
 
 Owns: the ring, its memory, the bytes of its entries. Must not know: what is written, and why.
 Spec: io_uring(7); struct io_uring_params, io_uring_sqe and io_uring_cqe of linux/io_uring.h.
 
-    write ─▶ entry in the ring ─ io_uring_enter ─▶ a thread of the kernel writes
-                                                       │
-    on_done(count or -errno) ◀─ completions ◀─ eventfd ┘
+    write, sync ─▶ entry in the ring ─ io_uring_enter ─▶ a thread of the kernel does it
+                                                              │
+    on_done(count or -errno) ◀── completions ◀─── eventfd ────┘
 
 A thread of our own would do the same and then ask twice for the interpreter, which the loop holds:
 that costs more CPU than the write. Many containers may not use rings, and old kernels have none:
 `open_ring` answers None there, and threads it is.
 
-Invariants: no more writes are under way than the ring has completions for; each is told once, on
-the loop's thread; its memory is held until then.
+Invariants: no more is under way than the ring has completions for; each is told once, on the
+loop's thread; its memory is held until then. Its descriptor must stay open as long: the system
+looks at it when it begins, which may be late, and another file may have got the number by then.
 """
 
 import ctypes
@@ -32,7 +33,9 @@ _SQES_OFFSET = 0x1000_0000
 _SINGLE_MMAP = 1
 _GET_EVENTS = 1
 _REGISTER_EVENTFD = 4
+_OP_FSYNC = 3
 _OP_WRITE = 23
+_FSYNC_DATASYNC = 1
 _ASYNC = 1 << 4
 """By a thread of the kernel from the start: the submission must not wait for the disk."""
 _PARAMS = struct.Struct("=10I8IQ8IQ")
@@ -68,7 +71,7 @@ class Ring:
             _WORD.pack_into(self._rings, array + index * _WORD.size, index)
         self._entries = sq_entries
         self._next = 0
-        self._under_way: dict[int, tuple[OnDone, memoryview]] = {}
+        self._under_way: dict[int, tuple[OnDone, memoryview | None]] = {}
         loop.add_reader(event_fd, self._on_event)
 
     @property
@@ -78,12 +81,29 @@ class Ring:
     def write(self, fd: int, view: memoryview, position: int, on_done: OnDone) -> int:
         """Begin to write; its number. `on_done` is told how much was written, or -errno. OSError:
         the system does not take it."""
-        assert not self.is_full, "there is no place for its completion"
         address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+        return self._begin(_OP_WRITE, fd, position, address, len(view), 0, on_done, view)
+
+    def sync(self, fd: int, on_done: OnDone, *, data_only: bool) -> int:
+        """Begin an fsync, or an fdatasync; as `write`, told 0 or -errno."""
+        return self._begin(_OP_FSYNC, fd, 0, 0, 0, _FSYNC_DATASYNC * data_only, on_done, None)
+
+    def _begin(
+        self,
+        op: int,
+        fd: int,
+        position: int,
+        address: int,
+        length: int,
+        flags: int,
+        on_done: OnDone,
+        held: memoryview | None,
+    ) -> int:
+        assert not self.is_full, "there is no place for its completion"
         number, self._next = self._next, self._next + 1
         tail = _WORD.unpack_from(self._rings, self._sq_tail)[0]
         at = (tail & self._sq_mask) * _SQE.size
-        entry = (_OP_WRITE, _ASYNC, 0, fd, position, address, len(view), 0, number, 0, 0, 0, 0, 0)
+        entry = (op, _ASYNC, 0, fd, position, address, length, flags, number, 0, 0, 0, 0, 0)
         _SQE.pack_into(self._sqes, at, *entry)
         _WORD.pack_into(self._rings, self._sq_tail, (tail + 1) & _WORD_MAX)
         try:
@@ -91,7 +111,7 @@ class Ring:
         except OSError:
             _WORD.pack_into(self._rings, self._sq_tail, tail)
             raise
-        self._under_way[number] = on_done, view
+        self._under_way[number] = on_done, held
         return number
 
     def _enter(self, submitted: int, wanted: int) -> None:
@@ -105,7 +125,9 @@ class Ring:
         os.eventfd_read(self._event_fd)
         self._take_completions()
 
-    def _take_completions(self) -> None:
+    def _take_completions(self, wanted: int | None = None) -> None:
+        """Tell of all that is done; only of `wanted` at once if somebody waits for that: the others
+        expect to be told by the loop."""
         rings = self._rings
         while True:
             head = _WORD.unpack_from(rings, self._cq_head)[0]
@@ -114,24 +136,31 @@ class Ring:
             at = self._cqes + (head & self._cq_mask) * _CQE.size
             number, result, _ = _CQE.unpack_from(rings, at)
             _WORD.pack_into(rings, self._cq_head, (head + 1) & _WORD_MAX)
-            on_done, _view = self._under_way.pop(number)
-            try:
-                on_done(result)
-            except Exception as error:  # whoever waits for another write is not to blame
-                self._loop.call_exception_handler(
-                    {"message": "a finished write could not be told", "exception": error}
-                )
+            on_done, _held = self._under_way.pop(number)
+            if wanted is None or number == wanted:
+                self._tell(on_done, result)
+            else:
+                self._loop.call_soon(self._tell, on_done, result)
+
+    def _tell(self, on_done: OnDone, result: int) -> None:
+        try:
+            on_done(result)
+        except Exception as error:  # whoever waits for another one is not to blame
+            self._loop.call_exception_handler(
+                {"message": "a finished write or sync could not be told", "exception": error}
+            )
 
     def wait(self, number: int) -> None:
-        """Return when this write was told of; others may be as well."""
+        """Return when this one was told of."""
         while number in self._under_way:
             self._enter(0, 1)
-            self._take_completions()
+            self._take_completions(number)
 
     def close(self) -> None:
         """Waits for what is under way."""
         while self._under_way:
-            self.wait(next(iter(self._under_way)))
+            self._enter(0, 1)
+            self._take_completions()
         if not self._loop.is_closed():
             self._loop.remove_reader(self._event_fd)
         self._rings.close()
@@ -141,7 +170,7 @@ class Ring:
 
 
 def open_ring(loop: "asyncio.AbstractEventLoop", entries: int) -> Ring | None:
-    """A ring for so many writes at once, a power of two; None where the system has none for us."""
+    """A ring for so many at once, a power of two; None where the system has none for us."""
     params = ctypes.create_string_buffer(_PARAMS.size)
     fd = _syscall(_SETUP, entries, params)
     if fd < 0:
@@ -161,3 +190,31 @@ def open_ring(loop: "asyncio.AbstractEventLoop", entries: int) -> Ring | None:
         os.close(event_fd)
         os.close(fd)
         return None
+
+
+class RingOnDemand:
+    """The one ring of a storage: opened when it is first wanted, none where there can't be one."""
+
+    def __init__(self, loop: "asyncio.AbstractEventLoop | None", entries: int) -> None:
+        self._loop = loop
+        self._entries = entries
+        self._ring: Ring | None = None
+
+    def get(self) -> Ring | None:
+        """None: there is none, or it has no place left."""
+        ring = self._ring
+        if ring is None:
+            if self._loop is None:
+                return None
+            ring = self._ring = open_ring(self._loop, self._entries)
+            if ring is None:
+                self._loop = None
+                return None
+        return None if ring.is_full else ring
+
+    def close(self) -> None:
+        """Waits for what is under way."""
+        self._loop = None
+        ring, self._ring = self._ring, None
+        if ring is not None:
+            ring.close()

@@ -2,6 +2,7 @@
 
 import os
 import random
+import struct
 import zlib
 
 import pytest
@@ -12,8 +13,9 @@ from headrace.datanode.chunk_checksums import (
     compute_checksums,
     first_bad_chunk,
     shift_crc,
+    verifier_of,
 )
-from headrace.wire.hadoop.block_meta import ChecksumType, DataChecksum
+from headrace.wire.hadoop.block_meta import CRC32C_512, ChecksumType, DataChecksum
 
 KINDS = [
     DataChecksum(ChecksumType.CRC32C, 512),
@@ -91,3 +93,14 @@ def test_pieces_and_chunks_that_changed_places_are_bad() -> None:
     swapped = bytearray(first)
     swapped[:512], swapped[512:1024] = first[512:1024], first[:512]
     assert verifier.first_bad_piece([memoryview(swapped), second], sums) == 0
+
+
+def test_a_check_that_breaks_off_leaves_nothing_behind_for_the_next() -> None:
+    """All on the loop's thread share one verifier."""
+    verifier = verifier_of(CRC32C_512)
+    assert verifier_of(DataChecksum(ChecksumType.CRC32C, 512)) is verifier
+    data = random.Random(3).randbytes(512 * 20 + 7)
+    sums = memoryview(compute_checksums(CRC32C_512, data))
+    with pytest.raises(struct.error):
+        verifier.first_bad_piece([memoryview(data)], [sums[:-4]])
+    assert verifier.first_bad_piece([memoryview(data)], [sums]) == -1

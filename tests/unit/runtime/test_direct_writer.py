@@ -13,7 +13,7 @@ import uvloop
 
 from headrace.base.errors import StorageError
 from headrace.base.limits import PAGE_BYTES
-from headrace.runtime import direct_writer
+from headrace.runtime import direct_writer, uring
 from headrace.runtime.disk import DiskFile, DiskStorage
 
 
@@ -161,7 +161,7 @@ def play(folder: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
 @pytest.fixture(params=["ring", "threads"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "threads":
-        monkeypatch.setattr(direct_writer, "open_ring", lambda *_: None)
+        monkeypatch.setattr(uring, "open_ring", lambda *_: None)
 
 
 @pytest.mark.usefixtures("_way")
@@ -231,7 +231,7 @@ def test_the_kernel_writes_where_it_has_a_ring(
     monkeypatch.setattr(os, "pwrite", written)
 
     async def story(scene: Scene) -> None:
-        if scene.storage._direct.ring is None:
+        if scene.storage._ring.get() is None:
             pytest.skip("the system has no io_uring for us")
         scene.file.write([b"a" * PAGE_BYTES])
         for letter in (b"b", b"c"):
@@ -247,13 +247,15 @@ def test_what_the_ring_does_not_write_whole_a_thread_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: int
 ) -> None:
     class Refusing:
+        is_full = False
+
         def write(self, _fd: int, _view: object, _at: int, on_done: Callable[[int], None]) -> int:
             asyncio.get_running_loop().call_soon(on_done, result)
             return 1
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(direct_writer, "open_ring", lambda *_: Refusing())
+    monkeypatch.setattr(uring, "open_ring", lambda *_: Refusing())
 
     async def story(scene: Scene) -> None:
         for letter in (b"a", b"b"):
@@ -267,12 +269,14 @@ def test_a_ring_that_takes_nothing_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full:
+        is_full = False
+
         def write(self, *_: object) -> int:
             raise OSError(errno.EAGAIN, "no memory")
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(direct_writer, "open_ring", lambda *_: Full())
+    monkeypatch.setattr(uring, "open_ring", lambda *_: Full())
 
     async def story(scene: Scene) -> None:
         assert await scene.append(b"a") is None

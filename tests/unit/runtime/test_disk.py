@@ -1,17 +1,20 @@
 import asyncio
+import errno
 import gc
 import os
 import resource
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from headrace.base.errors import DiskFullError, StorageError
 from headrace.runtime import disk as disk_module
+from headrace.runtime import uring
 from headrace.runtime.disk import DiskFile, DiskStorage
 
 
@@ -220,22 +223,92 @@ def test_names(disk: DiskStorage, tmp_path: Path) -> None:
     assert disk.free_bytes(str(tmp_path)) > 0
 
 
+@pytest.fixture(params=["ring", "no place in the ring", "threads"])
+def _syncs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "threads":
+        monkeypatch.setattr(uring, "open_ring", lambda *_: None)
+    elif request.param != "ring":
+        monkeypatch.setattr(disk_module, "RING_ENTRIES", 1)
+
+
+async def _outcome_of(
+    sync: Callable[[Callable[[StorageError | None], None]], None],
+) -> StorageError | None:
+    done = asyncio.get_running_loop().create_future()
+
+    def on_done(error: StorageError | None) -> None:
+        assert threading.get_ident() == caller
+        done.set_result(error)
+
+    caller = threading.get_ident()
+    sync(on_done)
+    assert not done.done(), "never before the call returns"
+    return await asyncio.wait_for(done, 10)
+
+
+@pytest.mark.usefixtures("_syncs")
 def test_sync_completes_off_the_loop_and_reports_on_it(tmp_path: Path) -> None:
     async def run() -> None:
-        loop = asyncio.get_running_loop()
-        disk = DiskStorage(loop)
+        disk = DiskStorage(asyncio.get_running_loop(), syncs_by_ring=True)
         file = disk.open(f"{tmp_path}/f", create=True)
         file.write([b"x"])
-        outcomes: asyncio.Queue[tuple[StorageError | None, int]] = asyncio.Queue()
-        disk.sync(file, lambda error: outcomes.put_nowait((error, threading.get_ident())))
-        assert outcomes.empty(), "never before the call returns"
-        error, thread = await asyncio.wait_for(outcomes.get(), 10)
-        assert error is None
-        assert thread == threading.get_ident()
+        here, gone = str(tmp_path), f"{tmp_path}/gone"
+        assert await _outcome_of(partial(disk.sync, file)) is None
+        assert await _outcome_of(partial(disk.sync, file, directories=[here, here])) is None
+        assert await _outcome_of(partial(disk.sync_directories, [here])) is None
+        error = await _outcome_of(partial(disk.sync, file, directories=[gone, here]))
+        assert error is not None
+        assert error.path == gone
+        assert await _outcome_of(partial(disk.sync_directories, [gone])) is not None
         file.close()
-        disk.sync(file, lambda error: outcomes.put_nowait((error, 0)))
-        error, _ = await asyncio.wait_for(outcomes.get(), 10)
-        assert isinstance(error, StorageError)
+        error = await _outcome_of(partial(disk.sync, file))
+        assert error is not None
+        assert "closed before" in str(error)
+        disk.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("_syncs")
+def test_a_file_may_be_closed_while_it_is_synced_and_closing_waits(tmp_path: Path) -> None:
+    outcomes: list[StorageError | None] = []
+
+    async def run() -> None:
+        disk = DiskStorage(asyncio.get_running_loop(), syncs_by_ring=True)
+        for number in range(20):
+            file = disk.open(f"{tmp_path}/{number}", create=True)
+            file.write([b"x" * 100_000])
+            disk.sync(file, outcomes.append, [str(tmp_path)])
+        disk.close()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert outcomes == [None] * 20
+
+
+def test_a_sync_that_fails_by_the_ring_tells_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        is_full = False
+
+        def sync(self, _fd: int, on_done: Callable[[int], None], *, data_only: bool) -> int:
+            assert data_only
+            asyncio.get_running_loop().call_soon(on_done, -errno.EIO)
+            return 1
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(uring, "open_ring", lambda *_: Failing())
+
+    async def run() -> None:
+        disk = DiskStorage(asyncio.get_running_loop(), syncs_by_ring=True)
+        file = disk.open(f"{tmp_path}/f", create=True)
+        error = await _outcome_of(partial(disk.sync, file))
+        assert error is not None
+        assert error.path == file.path
+        assert isinstance(error.cause, OSError)
+        assert error.cause.errno == errno.EIO
         disk.close()
 
     asyncio.run(run())

@@ -94,6 +94,40 @@ def test_waiting_tells_at_once_and_only_once(fd: int) -> None:
     run(story)
 
 
+def test_syncs_come_back_as_well(fd: int, tmp_path: Path) -> None:
+    async def story(ring: Ring) -> None:
+        results: list[int] = []
+        os.write(fd, b"x" * 10_000)
+        ring.wait(ring.sync(fd, results.append, data_only=True))
+        folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+        ring.wait(ring.sync(folder, results.append, data_only=False))
+        os.close(folder)
+        reading, writing = os.pipe()
+        ring.wait(ring.sync(writing, results.append, data_only=True))
+        os.close(reading)
+        os.close(writing)
+        assert results == [0, 0, -errno.EINVAL]
+
+    run(story)
+
+
+def test_who_waits_for_one_does_not_hear_of_others(fd: int) -> None:
+    """They expect to be told by the loop, not amid what somebody else does."""
+
+    async def story(ring: Ring) -> None:
+        results: list[str] = []
+        ring.write(fd, memoryview(bytearray(b"abc")), 0, lambda _: results.append("other"))
+        for _ in range(5):  # the other is done by one of them
+            ring.wait(ring.sync(fd, lambda _: results.append("mine"), data_only=True))
+        assert results == ["mine"] * 5
+        async with asyncio.timeout(10):
+            while len(results) < 6:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert results[-1] == "other"
+
+    run(story)
+
+
 def test_one_who_fails_when_told_costs_the_others_nothing(fd: int) -> None:
     async def story(ring: Ring) -> None:
         results: list[int] = []

@@ -35,7 +35,7 @@ class Node:
         self.lines: list[str] = []
         clock = SystemClock()
         log = EventLog(self.lines.append, clock, "debug")
-        self.storage = DiskStorage(loop)
+        self.storage = DiskStorage(loop, syncs_by_ring=True)
         self.volumes = []
         for index in range(volumes):
             volume = Volume(self.storage, str(folder / f"{name}-{index}"))

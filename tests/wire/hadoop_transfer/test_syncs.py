@@ -13,7 +13,9 @@ from headrace.base.storage import File
 from headrace.datanode import acks
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.replica import ReplicaState
+from headrace.runtime import uring
 from headrace.runtime.disk import DiskFile, DiskStorage
+from headrace.runtime.uring import Ring
 from headrace.wire.hadoop.block_meta import CRC32C_512
 from headrace.wire.hadoop.packets import encode_packet_header
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
@@ -80,39 +82,63 @@ def test_a_writer_that_syncs_has_its_next_block_written_out_while_it_comes(
     assert all(cache.written_out for cache in caches), "the first one's habit is still known"
 
 
-def test_a_synced_block_costs_two_files_and_a_folder(
-    start_nodes: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nodes = start_nodes(1)
-    synced: list[str] = []
-    sync_file, sync_directory = DiskFile.sync, DiskStorage.sync_directory
+@pytest.fixture(params=["ring", "threads"])
+def synced(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, int]]:
+    """What is synced, with its size then, while this is looked at, by the ring or by threads."""
+    synced: list[tuple[str, int]] = []
+    sync_file, sync_directory, by_ring = DiskFile.sync, DiskStorage.sync_directory, Ring.sync
 
     def on_file(file: DiskFile) -> None:
-        synced.append(os.path.basename(file.path))
+        assert request.param == "threads"
+        synced.append((os.path.basename(file.path), file.size()))
         sync_file(file)
 
     def on_directory(storage: DiskStorage, path: str) -> None:
-        synced.append(os.path.basename(path))
+        synced.append((os.path.basename(path), 0))
         sync_directory(storage, path)
 
-    write(nodes, 7, b"unsynced", sync=False)
+    def on_ring(ring: Ring, fd: int, on_done: Callable[[int], None], *, data_only: bool) -> int:
+        size = os.fstat(fd).st_size if data_only else 0
+        synced.append((os.path.basename(os.readlink(f"/proc/self/fd/{fd}")), size))
+        return by_ring(ring, fd, on_done, data_only=data_only)
+
+    if request.param == "threads":
+        monkeypatch.setattr(uring, "open_ring", lambda *_: None)
     monkeypatch.setattr(DiskFile, "sync", on_file)
     monkeypatch.setattr(DiskStorage, "sync_directory", on_directory)
+    monkeypatch.setattr(Ring, "sync", on_ring)
+    return synced
+
+
+def names_of(synced: list[tuple[str, int]]) -> list[str]:
+    names = [name for name, _ in synced]
+    synced.clear()
+    return names
+
+
+def test_a_synced_block_costs_two_files_and_a_folder(
+    start_nodes: Start, synced: list[tuple[str, int]]
+) -> None:
+    nodes = start_nodes(1)
+    write(nodes, 7, b"unsynced", sync=False)
+    synced.clear()
     write(nodes, 8, DATA[:1000], sync=True)
     files = {"blk_8", "blk_8_1001.meta"}
-    assert set(synced[:2]) == files, "before it gets its name"
-    assert synced[2:] == ["subdir0", "subdir0", "finalized"], "the folders are new, too"
-    synced.clear()
+    names = names_of(synced)
+    assert set(names[:2]) == files, "before it gets its name"
+    assert names[2:] == ["subdir0", "subdir0", "finalized"], "the folders are new, too"
     write(nodes, 9, DATA[:1000], sync=True)
-    assert set(synced[:2]) == {"blk_9", "blk_9_1001.meta"}
-    assert synced[2:] == ["subdir0"]
-    synced.clear()
+    names = names_of(synced)
+    assert set(names[:2]) == {"blk_9", "blk_9_1001.meta"}
+    assert names[2:] == ["subdir0"]
     write(nodes, 10, b"unsynced", sync=False)
     assert synced == []
 
 
 def test_what_a_writer_before_left_unsynced_is_synced_before_the_end(
-    start_nodes: Start, monkeypatch: pytest.MonkeyPatch
+    start_nodes: Start, synced: list[tuple[str, int]]
 ) -> None:
     """It synced once, wrote on and lost its pipeline; the next has only the end left to send."""
     nodes = start_nodes(1)
@@ -123,19 +149,12 @@ def test_what_a_writer_before_left_unsynced_is_synced_before_the_end(
         peer.packet(DATA[512:1024], 512)
         for _ in range(2):
             assert not any(peer.ack().reply)
-    synced: list[tuple[str, int]] = []
-    sync_file = DiskFile.sync
-
-    def on_file(file: DiskFile) -> None:
-        sync_file(file)
-        synced.append((os.path.basename(file.path), file.size()))
-
     with Peer(nodes[0].address) as peer:
         request = write_request(
             block, stage=Stage.PIPELINE_SETUP_STREAMING_RECOVERY, stamp=1002, least=1024, most=1024
         )
         assert peer.write_block(request).status == pb.SUCCESS
-        monkeypatch.setattr(DiskFile, "sync", on_file)
+        synced.clear()
         peer.packet(b"", 1024, last=True)
         assert not any(peer.ack().reply)
     assert ("blk_1", 1024) in synced
