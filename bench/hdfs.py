@@ -21,6 +21,7 @@ from typing import Any
 
 import hdfs_native
 from bench import floor
+from bench.clients.hdfs_calls import LARGE
 from bench.hdfs_floor import NamesFloor, write_floor
 from bench.kafka import machine
 from bench.servers import BUILD, ROOT, cpu_seconds, rss_bytes
@@ -40,14 +41,31 @@ console = Console(width=None if sys.stdout.isatty() else 150)
 class Scale:
     create_count: int
     stat_count: int
+    small_count: int
+    pread_count: int
     clients: int
     file_bytes: int
     more: int = 1
     """How many times as much many clients do: each is to be busy for seconds."""
 
 
-QUICK = Scale(create_count=200, stat_count=1000, clients=4, file_bytes=64 << 20)
-FULL = Scale(create_count=3000, stat_count=10_000, clients=16, file_bytes=1 << 30, more=4)
+QUICK = Scale(
+    create_count=200,
+    stat_count=1000,
+    small_count=40,
+    pread_count=400,
+    clients=4,
+    file_bytes=64 << 20,
+)
+FULL = Scale(
+    create_count=3000,
+    stat_count=10_000,
+    small_count=300,
+    pread_count=4000,
+    clients=16,
+    file_bytes=1 << 30,
+    more=4,
+)
 
 
 class Ours:
@@ -113,7 +131,7 @@ def client(module: str, *words: object) -> dict[str, Any]:
 def names(server: Server, work: str, clients: int, count: int) -> Figures:
     before_s = sum(map(cpu_seconds, server.pids))
     folder = f"/bench/{work}-{next(_folders)}"
-    done = client("hdfs_names", server.url, work, clients, count, folder)
+    done = client("hdfs_calls", server.url, work, clients, count, folder)
     used_s = sum(map(cpu_seconds, server.pids)) - before_s
     return {
         "rate": done["calls"] / done["seconds"],
@@ -124,6 +142,14 @@ def names(server: Server, work: str, clients: int, count: int) -> Figures:
 
 def by_many(server: Server, work: str, scale: Scale, count: int) -> Figures:
     return names(server, work, scale.clients, scale.more * count // scale.clients)
+
+
+def preads(server: Server, scale: Scale) -> Figures:
+    try:
+        hdfs_native.Client(server.url).get_file_info(LARGE)
+    except FileNotFoundError:
+        moved(server, "write", scale, 3)
+    return by_many(server, "pread", scale, scale.pread_count)
 
 
 def moved(server: Server, work: str, scale: Scale, replication: int) -> Figures:
@@ -163,6 +189,8 @@ WORKS: dict[str, Callable[[Server, Scale], Figures]] = {
     "write 1": lambda server, scale: moved(server, "write", scale, 1),
     "write 3": lambda server, scale: moved(server, "write", scale, 3),
     "read": lambda server, scale: moved(server, "read", scale, 3),
+    "small 16": lambda server, scale: by_many(server, "small", scale, scale.small_count),
+    "pread 16": preads,
     "memory": memory,
 }
 ONCE = {"memory"}
@@ -219,6 +247,10 @@ GOALS = (
     Goal("write 3", "cpu_s_per_gb", "… server CPU s/GB", 0.5),
     Goal("read", "mb_per_s", "read 1 GiB: MB/s", 1.2),
     Goal("read", "cpu_s_per_gb", "… server CPU s/GB", 0.5),
+    Goal("small 16", "rate", "16 clients, files of 10 KiB: 1/s"),
+    Goal("small 16", "cpu_us", "… server CPU µs"),
+    Goal("pread 16", "rate", "16 clients, 64 KiB anywhere in a file: 1/s"),
+    Goal("pread 16", "cpu_us", "… server CPU µs"),
     Goal("start", "seconds", "start until 3 DataNodes are live: s", at_most=2.0),
     Goal("memory", "rss_mb", "RSS of the four processes: MB", at_most=250.0),
 )

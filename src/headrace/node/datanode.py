@@ -322,7 +322,7 @@ class DatanodeNode:
                 *_host_port(self._config["dfs.datanode.address"], "dfs.datanode.address")
             )
             ipc_host, ipc_port = self._listen_ipc(context, service)
-            pages = DatanodePages(context, service, self._transfer_port)
+            pages = DatanodePages(context, service, self._transfer_port, self._storage)
             self._dfs = DfsClient(self._loop, *self._namenode_address)
             self._web = WebServer(
                 {

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.datanode.context import Context
 from headrace.datanode.pinning import PinnedReplicas
 from headrace.datanode.service import NameNodeService
+from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import Page
 from headrace.runtime.transfer import TransferPort
 
@@ -30,8 +31,11 @@ _COUNTERS = {
 
 
 class DatanodePages:
-    def __init__(self, context: Context, service: NameNodeService, port: TransferPort) -> None:
+    def __init__(
+        self, context: Context, service: NameNodeService, port: TransferPort, storage: DiskStorage
+    ) -> None:
         self._context = context
+        self._storage = storage
         self._service = service
         self._port = port
         self._registry: Any = None
@@ -109,7 +113,10 @@ class DatanodePages:
         for name, words in _COUNTERS.items():
             value = getattr(context.counters, name)
             yield CounterMetricFamily(f"headrace_datanode_{name}", words, value)
+        by_ring, by_threads = self._storage.done_beside
         for name, words, value in (
+            ("disk_by_ring", "Writes and syncs that the kernel did beside us (io_uring).", by_ring),
+            ("disk_by_threads", "Writes and syncs of threads: no ring, or none left.", by_threads),
             ("connections_accepted", "Transfer connections accepted.", port.accepted),
             ("connections_refused", "Transfer connections over the limit.", port.refused),
             ("protocol_errors", "Peers that broke the protocol.", port.protocol_errors),

@@ -53,6 +53,8 @@ class DirectWriters:
         self.loop = loop
         self.ring = ring
         self._threads: ThreadPoolExecutor | None = None
+        self.by_threads = 0
+        """How many writes a thread has done."""
         self._free: list[memoryview] = []
         self._taken = 0
         self._given_back = 0
@@ -73,6 +75,7 @@ class DirectWriters:
     def submit(self, action: Write) -> "Future[StorageError | None]":
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="direct")
+        self.by_threads += 1
         return self._threads.submit(action)
 
     def give_back(self, buffer: memoryview) -> None:

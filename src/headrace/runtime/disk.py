@@ -239,6 +239,7 @@ class DiskStorage:
         self._loop = loop
         self._syncs_by_ring = syncs_by_ring
         self._threads: ThreadPoolExecutor | None = None
+        self._by_threads = 0
         self._ring = RingOnDemand(loop, RING_ENTRIES)
         self._direct = DirectWriters(loop, self._ring)
         self._locks: list[DiskFile] = []
@@ -420,6 +421,7 @@ class DiskStorage:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="fdatasync")
+        self._by_threads += 1
         loop = self._loop
 
         def run() -> None:
@@ -469,6 +471,11 @@ class DiskStorage:
                     os.close(fd)
         except DiskFullError as error:  # a failed sync is not to be tried again
             raise StorageError(path, error.cause) from error
+
+    @property
+    def done_beside(self) -> tuple[int, int]:
+        """Writes and syncs that were done beside the loop: by the ring, and by threads."""
+        return self._ring.begun, self._by_threads + self._direct.by_threads
 
     def boot_id(self) -> str:
         try:

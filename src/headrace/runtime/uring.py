@@ -75,6 +75,11 @@ class Ring:
         loop.add_reader(event_fd, self._on_event)
 
     @property
+    def begun(self) -> int:
+        """How many writes and syncs were begun."""
+        return self._next
+
+    @property
     def is_full(self) -> bool:
         return len(self._under_way) >= self._entries
 
@@ -211,6 +216,11 @@ class RingOnDemand:
                 self._loop = None
                 return None
         return None if ring.is_full else ring
+
+    @property
+    def begun(self) -> int:
+        """How much was handed to it."""
+        return 0 if self._ring is None else self._ring.begun
 
     def close(self) -> None:
         """Waits for what is under way."""

@@ -224,11 +224,12 @@ def test_names(disk: DiskStorage, tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=["ring", "no place in the ring", "threads"])
-def _syncs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "threads":
         monkeypatch.setattr(uring, "open_ring", lambda *_: None)
     elif request.param != "ring":
         monkeypatch.setattr(disk_module, "RING_ENTRIES", 1)
+    return str(request.param)
 
 
 async def _outcome_of(
@@ -246,8 +247,7 @@ async def _outcome_of(
     return await asyncio.wait_for(done, 10)
 
 
-@pytest.mark.usefixtures("_syncs")
-def test_sync_completes_off_the_loop_and_reports_on_it(tmp_path: Path) -> None:
+def test_sync_completes_off_the_loop_and_reports_on_it(tmp_path: Path, way: str) -> None:
     async def run() -> None:
         disk = DiskStorage(asyncio.get_running_loop(), syncs_by_ring=True)
         file = disk.open(f"{tmp_path}/f", create=True)
@@ -264,12 +264,18 @@ def test_sync_completes_off_the_loop_and_reports_on_it(tmp_path: Path) -> None:
         error = await _outcome_of(partial(disk.sync, file))
         assert error is not None
         assert "closed before" in str(error)
+        by_ring, by_threads = disk.done_beside
+        assert by_ring + by_threads >= 6
+        if way == "threads":
+            assert by_ring == 0
+        elif way == "ring":
+            assert by_threads == 3, "only what could not be opened"
         disk.close()
 
     asyncio.run(run())
 
 
-@pytest.mark.usefixtures("_syncs")
+@pytest.mark.usefixtures("way")
 def test_a_file_may_be_closed_while_it_is_synced_and_closing_waits(tmp_path: Path) -> None:
     outcomes: list[StorageError | None] = []
 

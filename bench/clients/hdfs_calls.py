@@ -1,23 +1,30 @@
-"""Clients that only change and ask names, each in its own process: hdfs-native, one call at a time.
+"""Clients that ask for little at a time, each in its own process: hdfs-native, one call at a time.
 
-    python -m bench.clients.hdfs_names URL WORK CLIENTS COUNT FOLDER
+    python -m bench.clients.hdfs_calls URL WORK CLIENTS COUNT FOLDER
 
-WORK: create (create and close), stat, mixed (create+close, stat, listing, rename, delete). Prints
-one JSON object: calls, seconds, and the clients' CPU. The clock runs from when all have connected
-until all have had their last answer.
+WORK: create (create and close), stat, mixed (create+close, stat, rename, stat, delete), small (a
+file of 10 KiB, three replicas), pread (64 KiB somewhere in the file `LARGE`, which must be there).
+Prints one JSON object: calls, seconds, and the clients' CPU. The clock runs from when all have
+connected until all have had their last answer.
 """
 
 import json
 import multiprocessing
+import os
+import random
 import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from multiprocessing.synchronize import Barrier
 
 import hdfs_native
 
 Act = Callable[[hdfs_native.Client, str, int], int]
+LARGE = "/bench/data-3"
+_SMALL = os.urandom(10 * 1024)
+_PREAD_BYTES = 64 * 1024
 _WARM = 20
 _READY_TIMEOUT_S = 120
 _DONE_TIMEOUT_S = 600
@@ -43,7 +50,32 @@ def mixed(client: hdfs_native.Client, folder: str, number: int) -> int:
     return 5
 
 
-ACTS: dict[str, Act] = {"create": create, "stat": stat, "mixed": mixed}
+def small(client: hdfs_native.Client, folder: str, number: int) -> int:
+    options = hdfs_native.WriteOptions(replication=3)
+    with client.create(f"{folder}/{number}", options) as file:
+        file.write(_SMALL)
+    return 1
+
+
+@cache
+def _large(client: hdfs_native.Client) -> tuple[hdfs_native.FileReader, int]:
+    return client.read(LARGE), client.get_file_info(LARGE).length
+
+
+def pread(client: hdfs_native.Client, _folder: str, _number: int) -> int:
+    file, size = _large(client)
+    got = file.read_range(random.randrange(size - _PREAD_BYTES), _PREAD_BYTES)
+    assert len(got) == _PREAD_BYTES
+    return 1
+
+
+ACTS: dict[str, Act] = {
+    "create": create,
+    "stat": stat,
+    "mixed": mixed,
+    "small": small,
+    "pread": pread,
+}
 
 
 def run(url: str, work: str, count: int, folder: str, ready: Barrier, done: Barrier) -> None:
