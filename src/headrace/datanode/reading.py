@@ -185,26 +185,33 @@ class _Reading:
         return settings.socket_timeout_ms if waits_for_verdict else settings.socket_write_timeout_ms
 
     def begin(self) -> None:
-        checksum = self._sender.checksum
-        self._send_more(
-            encode_read_answer(checksum.type, checksum.bytes_per_checksum, self._sender.start)
-        )
+        """Raises StorageError if nothing can be read: nothing was said yet."""
+        sender, checksum = self._sender, self._sender.checksum
+        answer = encode_read_answer(checksum.type, checksum.bytes_per_checksum, sender.start)
+        try:
+            self._send_more(answer)
+        except (StorageError, OSError):
+            sender.close()
+            raise
 
     def on_drained(self) -> None:
-        if not self._sender.done and not self._held_back:
+        if self._sender.done or self._held_back:
+            return
+        try:
             self._send_more(b"")
+        except (StorageError, OSError) as error:
+            self._session.stream.close(f"can't read: {error}")
 
     def _send_more(self, before: bytes) -> None:
         sender, stream = self._sender, self._session.stream
         counters = self._session.context.counters
         try:
             sent = sender.send_more(stream, before)
-            counters.bytes_read += sent
         except (StorageError, OSError) as error:
             self._session.context.log.error("read_failed", error=error)
             self._session.context.suspect(self._sender.block_id)
-            stream.close(f"can't read: {error}")
-            return
+            raise
+        counters.bytes_read += sent
         if not sender.done:
             wait_ms = self._throttle.spend(sent) if self._throttle is not None else 0
             if wait_ms:
@@ -237,8 +244,9 @@ class _Reading:
             Status.CHECKSUM_OK,
         ):
             self._session.context.suspect(self._sender.block_id)
-        if not self._sender.done:
-            # It has what it wanted; what is still queued for it would confuse the next answer.
+        if not self._sender.done or self._session.stream.backlogged:
+            # It has what it wanted; what is still queued for it would confuse the next answer. And
+            # who asks on and on without reading would have us hold all of it.
             self._session.stream.close("the reader left early")
             return len(view)
         self._session.end_activity()

@@ -359,10 +359,10 @@ class DiskStorage:
         on_done: Callable[[StorageError | None], None],
     ) -> None:
         """All at once by the ring; one after the other by a thread."""
-        if not self._syncs_by_ring or self._ring.get() is None:
+        left = len(directories) + (file is not None)
+        if not left or not self._syncs_by_ring or self._ring.get() is None:
             self._off_the_loop(lambda: self._outcome(file, directories), on_done)
             return
-        left = len(directories) + (file is not None)
         failed: StorageError | None = None
 
         def settle(error: StorageError | None) -> None:
@@ -375,41 +375,48 @@ class DiskStorage:
         if file is not None:
             # A descriptor of its own: the file's may be closed before the sync begins.
             duplicate = partial(os.dup, file.fileno())
-            if not self._sync_by_ring(file.path, duplicate, settle, data_only=True):
-                self._off_the_loop(partial(self._outcome, file, ()), settle)
+            by_thread = partial(self._outcome, file, ())
+            self._sync_by_ring(file.path, duplicate, by_thread, settle, data_only=True)
         for path in directories:
             opening = partial(_open_directory, path)
-            if not self._sync_by_ring(path, opening, settle, data_only=False):
-                self._off_the_loop(partial(self._outcome, None, (path,)), settle)
+            by_thread = partial(self._outcome, None, (path,))
+            self._sync_by_ring(path, opening, by_thread, settle, data_only=False)
 
     def _sync_by_ring(
         self,
         path: str,
         descriptor: Callable[[], int],
+        by_thread: Callable[[], StorageError | None],
         settle: Callable[[StorageError | None], None],
         *,
         data_only: bool,
-    ) -> bool:
-        """False: it can't, and somebody else is to say why."""
+    ) -> None:
+        """What the ring does not take a thread does, and says why it can't be done."""
         ring = self._ring.get()
         if ring is None:
-            return False
+            self._off_the_loop(by_thread, settle)
+            return
 
         def on_done(result: int) -> None:
-            os.close(fd)
-            error = OSError(-result, os.strerror(-result)) if result < 0 else None
-            settle(None if error is None else StorageError(path, error))
+            with suppress(OSError):
+                os.close(fd)
+            if result >= 0:
+                settle(None)
+            elif result == -errno.ECANCELED:  # never begun: the kernel may have no more threads
+                self._off_the_loop(by_thread, settle)
+            else:
+                settle(StorageError(path, OSError(-result, os.strerror(-result))))
 
         try:
             fd = descriptor()
         except OSError:
-            return False
+            self._off_the_loop(by_thread, settle)
+            return
         try:
             ring.sync(fd, on_done, data_only=data_only)
         except OSError:
             os.close(fd)
-            return False
-        return True
+            self._off_the_loop(by_thread, settle)
 
     def _off_the_loop(
         self,

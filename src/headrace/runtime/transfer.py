@@ -119,7 +119,11 @@ class TransferPort:
 
     async def _connect(self, host: str, port: int, handler: StreamHandler) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:  # no descriptor is left
+            handler.on_closed(f"can't connect to {host}:{port}: {error}")
+            return
         sock.setblocking(False)
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
@@ -127,10 +131,12 @@ class TransferPort:
         except (OSError, TimeoutError, ValueError, OverflowError) as error:
             # The last two: a peer gave a name or a port that is none.
             sock.close()
-            handler.on_closed(f"can't connect to {host}:{port}: {error or 'timed out'}")
+            handler.on_closed(f"can't connect to {host}:{port}: {str(error) or 'timed out'}")
             return
         except BaseException:
             sock.close()
+            if self._closed:
+                handler.on_closed("this node stops")
             raise
         if self._closed:
             sock.close()

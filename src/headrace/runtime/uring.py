@@ -72,6 +72,8 @@ class Ring:
         self._entries = sq_entries
         self._next = 0
         self._under_way: dict[int, tuple[OnDone, memoryview | None]] = {}
+        self._untold: dict[int, tuple[OnDone, int]] = {}
+        """Done, and the loop will tell of it."""
         loop.add_reader(event_fd, self._on_event)
 
     @property
@@ -142,12 +144,17 @@ class Ring:
             number, result, _ = _CQE.unpack_from(rings, at)
             _WORD.pack_into(rings, self._cq_head, (head + 1) & _WORD_MAX)
             on_done, _held = self._under_way.pop(number)
+            self._untold[number] = on_done, result
             if wanted is None or number == wanted:
-                self._tell(on_done, result)
+                self._tell(number)
             else:
-                self._loop.call_soon(self._tell, on_done, result)
+                self._loop.call_soon(self._tell, number)
 
-    def _tell(self, on_done: OnDone, result: int) -> None:
+    def _tell(self, number: int) -> None:
+        """Unless it was told before, to somebody who waited."""
+        on_done, result = self._untold.pop(number, (None, 0))
+        if on_done is None:
+            return
         try:
             on_done(result)
         except Exception as error:  # whoever waits for another one is not to blame
@@ -160,12 +167,15 @@ class Ring:
         while number in self._under_way:
             self._enter(0, 1)
             self._take_completions(number)
+        self._tell(number)
 
     def close(self) -> None:
         """Waits for what is under way."""
         while self._under_way:
             self._enter(0, 1)
             self._take_completions()
+        for number in list(self._untold):
+            self._tell(number)
         if not self._loop.is_closed():
             self._loop.remove_reader(self._event_fd)
         self._rings.close()

@@ -1,6 +1,8 @@
 """Streams over real sockets: bytes that land where a handler foresees them, parts that leave."""
 
 import asyncio
+import contextlib
+import mmap
 import random
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,6 +13,7 @@ import uvloop
 from headrace.base.errors import ProtocolError
 from headrace.base.events import EventLog
 from headrace.datanode.streams import Stream
+from headrace.runtime import buffers
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.read_mark import STILL_MAX
@@ -290,5 +293,50 @@ def test_many_parts_leave_whole_and_in_order_though_the_peer_is_slow() -> None:
                     await asyncio.sleep(0.001)
         assert received == expected
         assert not scene.handler.stream.backlogged
+
+    run(story)
+
+
+def test_the_buffer_of_a_stream_that_ends_serves_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+    new = mmap.mmap
+
+    def counted(*arguments: int) -> mmap.mmap:
+        nonlocal made
+        made += 1
+        return new(*arguments)
+
+    monkeypatch.setattr(buffers.mmap, "mmap", counted)
+
+    async def story(scene: Scene) -> None:
+        address = scene.socket.getpeername()
+        for count in range(1, 21):
+            with socket.create_connection(address, timeout=20) as sock:
+                sock.sendall(b"whatever"[: 1 + count % 8])
+                await scene.until(lambda count=count: scene.port.accepted == count + 1)
+                await asyncio.sleep(0.002)
+            await scene.until(lambda: len(scene.port.streams) == 1)
+        assert made <= 2
+
+    run(story)
+
+
+def test_who_was_to_be_reached_when_all_is_closed_is_told() -> None:
+    async def story(scene: Scene) -> None:
+        with (
+            socket.create_server(("127.0.0.1", 0), backlog=0) as full,
+            contextlib.ExitStack() as all_,
+        ):
+            for _ in range(4):  # nobody accepts them, and then there is no place any more
+                waiting = all_.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(full.getsockname())
+            handler = Words()
+            scene.port.connect(*full.getsockname(), handler)
+            await asyncio.sleep(0.05)
+            assert handler.reason == ""
+            scene.port.close()
+            await scene.until(lambda: handler.reason != "")
+            assert handler.reason == "this node stops"
 
     run(story)

@@ -1,8 +1,10 @@
 """Peers that stand still, never come, or can't be reached: given up in time, and told so."""
 
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.wire.hadoop_transfer.nodes import POOL, Nodes
@@ -13,7 +15,7 @@ from headrace.wire.hadoop.packets import encode_packet_header
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, DatanodeInfoProto
 from headrace.wire.hadoop.protos.security_pb2 import TokenProto
-from headrace.wire.hadoop.transfer import ExtendedBlock, Op, encode_request
+from headrace.wire.hadoop.transfer import ExtendedBlock, Op, encode_delimited, encode_request
 
 Start = Callable[..., Nodes]
 BLOCK = ExtendedBlock(POOL.pool_id, 7, 1001)
@@ -91,6 +93,44 @@ def test_a_reader_that_never_reads(nodes: Nodes) -> None:
         request = pb.OpReadBlockProto(header=client_header(LARGE), offset=0, len=len(DATA))
         sock.sendall(encode_request(Op.READ_BLOCK, request))
         await_rest(nodes)
+
+
+@pytest.mark.parametrize("length", [512, 15_000, 20_000])
+def test_a_reader_that_asks_on_and_on_and_never_reads(nodes: Nodes, length: int) -> None:
+    """It even says that it has read: the node holds no more for it than for one read."""
+    request = encode_request(
+        Op.READ_BLOCK, pb.OpReadBlockProto(header=client_header(LARGE), offset=0, len=length)
+    ) + encode_delimited(pb.ClientReadStatusProto(status=pb.CHECKSUM_OK))
+    before = len(os.listdir("/proc/self/fd"))
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(10)
+        sock.connect(nodes[0].address)
+        most, is_cut = 0, False
+        for _ in range(20_000):
+            try:
+                sock.sendall(request * 10)
+            except (BrokenPipeError, ConnectionResetError):
+                is_cut = True
+                break
+            most = max(most, len(os.listdir("/proc/self/fd")))
+    assert is_cut
+    assert most <= before + 10
+
+
+def test_a_replica_whose_checksums_are_gone_is_refused_with_a_sentence(nodes: Nodes) -> None:
+    replica = nodes.call(lambda: nodes[0].dataset.replicas[LARGE.block_id])
+    meta = Path(replica.meta_path)
+    whole = meta.read_bytes()
+    with Peer(nodes[0].address) as peer:
+        meta.write_bytes(whole[:7])
+        answer = peer.ask_read(LARGE, 0, 1000)
+        assert answer.status == pb.ERROR
+        assert "too short" in answer.message
+        assert peer.at_end()
+    meta.write_bytes(whole)
+    with Peer(nodes[0].address) as peer:
+        assert peer.read(LARGE, 0, 1000) == DATA[:1000]
 
 
 def target(host: str, port: int) -> DatanodeInfoProto:
