@@ -144,11 +144,21 @@ def by_many(server: Server, work: str, scale: Scale, count: int) -> Figures:
     return names(server, work, scale.clients, scale.more * count // scale.clients)
 
 
-def preads(server: Server, scale: Scale) -> Figures:
+def _have_large(server: Server, scale: Scale) -> None:
+    """The file that is read: of the write before, or made now."""
     try:
         hdfs_native.Client(server.url).get_file_info(LARGE)
     except FileNotFoundError:
         moved(server, "write", scale, 3)
+
+
+def reads(server: Server, scale: Scale) -> Figures:
+    _have_large(server, scale)
+    return moved(server, "read", scale, 3)
+
+
+def preads(server: Server, scale: Scale) -> Figures:
+    _have_large(server, scale)
     return by_many(server, "pread", scale, scale.pread_count)
 
 
@@ -188,7 +198,7 @@ WORKS: dict[str, Callable[[Server, Scale], Figures]] = {
     "mixed 16": lambda server, scale: by_many(server, "mixed", scale, scale.create_count // 2),
     "write 1": lambda server, scale: moved(server, "write", scale, 1),
     "write 3": lambda server, scale: moved(server, "write", scale, 3),
-    "read": lambda server, scale: moved(server, "read", scale, 3),
+    "read": reads,
     "small 16": lambda server, scale: by_many(server, "small", scale, scale.small_count),
     "pread 16": preads,
     "memory": memory,
