@@ -21,7 +21,7 @@ from typing import Any
 
 import hdfs_native
 from bench import floor
-from bench.clients.hdfs_calls import LARGE
+from bench.clients.hdfs_calls import LARGE, data_path
 from bench.hdfs_floor import NamesFloor, write_floor
 from bench.kafka import machine
 from bench.servers import BUILD, ROOT, cpu_seconds, rss_bytes
@@ -128,7 +128,7 @@ def client(module: str, *words: object) -> dict[str, Any]:
     return result
 
 
-def names(server: Server, work: str, clients: int, count: int) -> Figures:
+def calls(server: Server, work: str, clients: int, count: int) -> Figures:
     before_s = sum(map(cpu_seconds, server.pids))
     folder = f"/bench/{work}-{next(_folders)}"
     done = client("hdfs_calls", server.url, work, clients, count, folder)
@@ -141,7 +141,7 @@ def names(server: Server, work: str, clients: int, count: int) -> Figures:
 
 
 def by_many(server: Server, work: str, scale: Scale, count: int) -> Figures:
-    return names(server, work, scale.clients, scale.more * count // scale.clients)
+    return calls(server, work, scale.clients, scale.more * count // scale.clients)
 
 
 def _have_large(server: Server, scale: Scale) -> None:
@@ -163,7 +163,7 @@ def preads(server: Server, scale: Scale) -> Figures:
 
 
 def moved(server: Server, work: str, scale: Scale, replication: int) -> Figures:
-    path = f"/bench/data-{replication}"
+    path = data_path(replication)
     if work == "write":
         _forget(server, path)
     before_s = sum(map(cpu_seconds, server.pids))
@@ -191,8 +191,8 @@ def memory(server: Server, _: Scale) -> Figures:
 
 
 WORKS: dict[str, Callable[[Server, Scale], Figures]] = {
-    "create 1": lambda server, scale: names(server, "create", 1, scale.create_count),
-    "stat 1": lambda server, scale: names(server, "stat", 1, scale.stat_count),
+    "create 1": lambda server, scale: calls(server, "create", 1, scale.create_count),
+    "stat 1": lambda server, scale: calls(server, "stat", 1, scale.stat_count),
     "create 16": lambda server, scale: by_many(server, "create", scale, scale.create_count),
     "stat 16": lambda server, scale: by_many(server, "stat", scale, scale.stat_count),
     "mixed 16": lambda server, scale: by_many(server, "mixed", scale, scale.create_count // 2),

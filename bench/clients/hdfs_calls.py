@@ -22,12 +22,19 @@ from multiprocessing.synchronize import Barrier
 import hdfs_native
 
 Act = Callable[[hdfs_native.Client, str, int], int]
-LARGE = "/bench/data-3"
 _SMALL = os.urandom(10 * 1024)
 _PREAD_BYTES = 64 * 1024
 _WARM = 20
 _READY_TIMEOUT_S = 120
 _DONE_TIMEOUT_S = 600
+
+
+def data_path(replication: int) -> str:
+    """The large file that is written with so many replicas."""
+    return f"/bench/data-{replication}"
+
+
+LARGE = data_path(3)
 
 
 def create(client: hdfs_native.Client, folder: str, number: int) -> int:

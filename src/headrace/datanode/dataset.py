@@ -107,7 +107,7 @@ class Dataset:
         volume = self._choose_volume(max(block.num_bytes, 0))
         replica = Replica(block.block_id, block.generation_stamp, 0, state, volume)
         with self._volume_at_risk(volume):
-            data, meta = create_files(self.storage, replica.data_path, replica.meta_path, checksum)
+            data, meta = create_files(self.storage, *replica.paths, checksum)
         replica.pipeline = Pipeline(data, meta, checksum, 0)
         self.replicas[block.block_id] = replica
         if state is RBW:
@@ -258,14 +258,15 @@ class Dataset:
 
     def _move(self, replica: Replica, state: ReplicaState, generation_stamp: int) -> None:
         """Rename both files; the meta file first, so that data never lies without one."""
-        data_path, meta_path = replica.data_path, replica.meta_path
+        data_path, meta_path = replica.paths
         moved = Replica(
             replica.block_id, generation_stamp, replica.num_bytes, state, replica.volume
         )
-        if meta_path != moved.meta_path:
-            self.storage.rename(meta_path, moved.meta_path)
-        if data_path != moved.data_path:
-            self.storage.rename(data_path, moved.data_path)
+        new_data_path, new_meta_path = moved.paths
+        if meta_path != new_meta_path:
+            self.storage.rename(meta_path, new_meta_path)
+        if data_path != new_data_path:
+            self.storage.rename(data_path, new_data_path)
         replica.state = replica.original_state = state
         replica.generation_stamp = generation_stamp
 
@@ -286,7 +287,7 @@ class Dataset:
         del self.replicas[replica.block_id]
         if replica.stored_state is FINALIZED:
             replica.volume.used_bytes -= replica.num_bytes
-        paths = (replica.data_path, replica.meta_path)
+        paths = replica.paths
         self._close_pipeline(replica)
         self._remove_later(replica, paths)
         if tell:

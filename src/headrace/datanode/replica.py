@@ -126,8 +126,8 @@ class Replica:
 
     @property
     def data_path(self) -> str:
-        return f"{self.folder}/{block_name(self.block_id)}"
+        return self.paths[0]
 
     @property
     def meta_path(self) -> str:
-        return f"{self.folder}/{meta_name(self.block_id, self.generation_stamp)}"
+        return self.paths[1]

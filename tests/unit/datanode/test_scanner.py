@@ -3,41 +3,24 @@
 import random
 
 import pytest
+from tests.unit.datanode.stored import new_dataset, store
 
 from headrace.base.events import EventLog
-from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.context import Context
-from headrace.datanode.dataset import Dataset
-from headrace.datanode.replica import Replica, ReplicaState
 from headrace.datanode.scanner import BlockScanner
-from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
-from headrace.wire.hadoop.block_meta import CRC32C_512, encode_meta_header
 from headrace.wire.hadoop.transfer import ExtendedBlock
 
 MIB = 1 << 20
-POOL = PoolIdentity("BP-1", 1, "CID", 0)
 
 
 def node_with(sizes: list[int], bad: int | None = None) -> tuple[Context, list[ExtendedBlock]]:
     """A node with blocks of these sizes; one byte of block `bad` is not what it was."""
-    clock, disk = SimulatedClock(), SimulatedDisk()
-    volume = Volume(disk, "/data")
-    volume.format(POOL, "uuid", lambda: "DS-1")
-    dataset = Dataset(disk, [volume], lambda action: action())
-    dataset.pool = POOL
+    clock, dataset = SimulatedClock(), new_dataset(SimulatedDisk())
     for block_id, size in enumerate(sizes):
-        replica = Replica(block_id, 1001, size, ReplicaState.FINALIZED, volume)
-        data = bytearray(random.Random(block_id).randbytes(size))
-        sums = compute_checksums(CRC32C_512, data)
-        if block_id == bad:
-            data[size // 2] ^= 1
-        disk.make_directory(replica.folder)
-        disk.open(replica.data_path, create=True).write([data])
-        meta = disk.open(replica.meta_path, create=True)
-        meta.write([encode_meta_header(CRC32C_512), sums])
-        dataset.replicas[block_id] = replica
+        data = random.Random(block_id).randbytes(size)
+        store(dataset, block_id, data, flipped=size // 2 if block_id == bad else None)
     log = EventLog(lambda _: None, clock, "info")
     context = Context(dataset, lambda *_: None, clock, None, log)  # type: ignore[arg-type]
     found: list[ExtendedBlock] = []

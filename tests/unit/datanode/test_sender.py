@@ -4,20 +4,19 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from tests.unit.datanode.stored import new_dataset, store
 
 from headrace.base.errors import CorruptionError
 from headrace.base.events import EventLog
 from headrace.base.storage import FileRegion
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.context import Context, TransferSettings
-from headrace.datanode.dataset import Dataset
-from headrace.datanode.replica import Replica, ReplicaState
+from headrace.datanode.replica import Replica
 from headrace.datanode.sender import BlockSender
 from headrace.datanode.streams import Part
-from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.testing.clock import SimulatedClock
 from headrace.testing.disk import SimulatedDisk
-from headrace.wire.hadoop.block_meta import CRC32C_512, encode_meta_header
+from headrace.wire.hadoop.block_meta import CRC32C_512
 from headrace.wire.hadoop.packets import next_packet
 
 KIB = 1024
@@ -56,18 +55,12 @@ class Reader:
 
 @pytest.fixture
 def replica_and_context() -> tuple[Replica, Context, SimulatedDisk]:
-    clock = SimulatedClock()
-    disk = SimulatedDisk()
-    volume = Volume(disk, "/data")
-    volume.format(PoolIdentity("BP-1", 1, "CID", 0), "uuid", lambda: "DS-1")
-    replica = Replica(1, 1001, len(DATA), ReplicaState.FINALIZED, volume)
-    disk.make_directory(replica.folder)
-    data_path, meta_path = replica.paths
-    assert (data_path, meta_path) == (replica.data_path, replica.meta_path)
-    disk.open(data_path, create=True).write([DATA])
-    sums = compute_checksums(CRC32C_512, DATA)
-    disk.open(meta_path, create=True).write([encode_meta_header(CRC32C_512), sums])
-    dataset = Dataset(disk, [volume], lambda action: action())
+    clock, disk = SimulatedClock(), SimulatedDisk()
+    dataset = new_dataset(disk)
+    replica = store(dataset, 1, DATA)
+    folder = "/data/current/BP-1/current/finalized/subdir0/subdir0"
+    assert replica.paths == (f"{folder}/blk_1", f"{folder}/blk_1_1001.meta")
+    assert (replica.data_path, replica.meta_path) == replica.paths
     context = Context(
         dataset,
         lambda *_: None,
