@@ -28,7 +28,7 @@ from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.asking import ask
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.namespace.settings import NamespaceSettings
-from headrace.node.hdfs_settings import SystemGroups
+from headrace.node.system_groups import SystemGroups
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.testing.clock import SimulatedClock, SimulatedTimers

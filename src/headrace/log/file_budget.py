@@ -13,12 +13,12 @@ spared once. The hot path pays one attribute for that.
 Invariant: at most `limit` files and `INDEXES_MAX` loaded indexes are held.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from headrace.base.errors import StorageError
 from headrace.base.storage import File, Storage
 
-INDEXES_MAX = 64
+INDEXES_MAX: Final = 64
 """Of sealed segments; one of a gibibyte has some five mebibytes of them."""
 
 

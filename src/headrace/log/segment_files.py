@@ -13,6 +13,7 @@ is built anew, and never the reason for a wrong answer.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.storage import File, Storage
@@ -24,7 +25,7 @@ from headrace.log.time_index import TimeIndex
 from headrace.log.txn_index import AbortedTransaction
 from headrace.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
 
-NO_TIMESTAMP = -1
+NO_TIMESTAMP: Final = -1
 
 
 def stem_of(folder: str, base_offset: int) -> str:

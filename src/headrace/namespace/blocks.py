@@ -8,7 +8,7 @@ to hold a block under construction. A block is complete when `uc` is None.
 """
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.namespace.datanodes import ReportedReplica
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from headrace.namespace.datanodes import StorageInfo
     from headrace.namespace.inodes import FileInode
 
-FIRST_BLOCK_ID = 2**30 + 1
-FIRST_GENERATION_STAMP = 1001
+FIRST_BLOCK_ID: Final = 2**30 + 1
+FIRST_GENERATION_STAMP: Final = 1001
 
 
 class UcState(IntEnum):

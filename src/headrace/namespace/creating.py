@@ -1,6 +1,6 @@
 """What mkdirs, create and createSymlink share: limits on names, missing parents, inherited ACLs."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.namespace import acls, quotas, refusals
 from headrace.namespace.caller import Caller
@@ -20,7 +20,7 @@ from headrace.wire.hadoop.exceptions import RemoteError
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
-_IMPLICIT_UWX = 0o300
+_IMPLICIT_UWX: Final = 0o300
 
 
 def free_place(ns: "Namespace", path: str, caller: Caller) -> tuple[DirectoryInode, str] | None:

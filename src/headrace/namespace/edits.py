@@ -13,7 +13,7 @@ As proto3 has it, a field that is zero or empty is not written.
 
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.namespace import acls
 from headrace.namespace.inodes import Access
@@ -24,8 +24,8 @@ from headrace.wire.hadoop.rpc_frames import varint
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
-_FIXED64 = struct.Struct("<Q")
-_CALL_ID_MAX = 2**31
+_FIXED64: Final = struct.Struct("<Q")
+_CALL_ID_MAX: Final = 2**31
 RetryKey = tuple[bytes, int]
 """Client id and call id."""
 

@@ -14,13 +14,13 @@ before it.
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.values import DIRECTORY, FILE, SYMLINK, AclEntry, XAttr
 
-ROOT_ID = 16385
-CURRENT = 2**31 - 2
+ROOT_ID: Final = 16385
+CURRENT: Final = 2**31 - 2
 """The snapshot id that stands for the present, as Hadoop numbers it."""
 
 
@@ -114,7 +114,7 @@ class Features:
 class Inode:
     __slots__ = ("access", "features", "inode_id", "modification_time_ms", "name", "parent")
 
-    kind = 0
+    kind: ClassVar[int] = 0
 
     def __init__(self, inode_id: int, name: str, access: Access, modification_time_ms: int) -> None:
         self.inode_id = inode_id
@@ -133,7 +133,7 @@ class Inode:
 
     def drop_plain_features(self) -> None:
         features = self.features
-        if features is not None and (not features.__dict__ or features.is_plain):
+        if features is not None and features.is_plain:
             self.features = None
 
     @property
@@ -202,7 +202,7 @@ class Inode:
 class DirectoryInode(Inode):
     __slots__ = ("_sorted", "children")
 
-    kind = DIRECTORY
+    kind: ClassVar[int] = DIRECTORY
 
     def __init__(self, inode_id: int, name: str, access: Access, modification_time_ms: int) -> None:
         super().__init__(inode_id, name, access, modification_time_ms)
@@ -245,7 +245,7 @@ class DirectoryInode(Inode):
 class FileInode(Inode):
     __slots__ = ("access_time_ms", "block_size", "blocks", "replication")
 
-    kind = FILE
+    kind: ClassVar[int] = FILE
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class FileInode(Inode):
 class SymlinkInode(Inode):
     __slots__ = ("target",)
 
-    kind = SYMLINK
+    kind: ClassVar[int] = SYMLINK
 
     def __init__(
         self, inode_id: int, name: str, access: Access, modification_time_ms: int, target: str

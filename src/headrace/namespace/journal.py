@@ -5,7 +5,7 @@ checkpoint, then the edits behind it. This is the only file that knows what the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -30,8 +30,8 @@ from headrace.wire.kafka.plain_batches import KeyValue, encode_plain_batch
 from headrace.wire.kafka.record_batch import MAGIC, BatchHeader
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
-NAMESPACE_TOPIC = "__namespace"
-NAMESPACE_TOPIC_ID = bytes(15) + b"\x02"
+NAMESPACE_TOPIC: Final = "__namespace"
+NAMESPACE_TOPIC_ID: Final = bytes(15) + b"\x02"
 
 
 def encode_edit(edit: Record) -> bytes:
@@ -51,19 +51,19 @@ def decode_edit(data: bytes) -> Edit:
 
 T = TypeVar("T")
 
-EDIT_CODEC = RecordCodec(encode_edit, decode_edit)
+EDIT_CODEC: Final = RecordCodec(encode_edit, decode_edit)
 Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Record], T]]
-_SLOW_SYNC_MS = 15
+_SLOW_SYNC_MS: Final = 15
 """From here on the loop goes on while a thread waits for the disk."""
-_SLOW_SHARED_SYNC_MS = 2
+_SLOW_SHARED_SYNC_MS: Final = 2
 """The same where several wait: what comes next is decided meanwhile."""
-_SYNCS_WEIGHED = 8
-_LOAD_BYTES = MIB
-_RECORD_OVERHEAD_BYTES = 16
+_SYNCS_WEIGHED: Final = 8
+_LOAD_BYTES: Final = MIB
+_RECORD_OVERHEAD_BYTES: Final = 16
 """Of an edit in its batch, at most: lengths and zeros."""
-_SEGMENT_BYTES = 64 * MIB
+_SEGMENT_BYTES: Final = 64 * MIB
 """Small enough that a checkpoint lets old edits go."""
-_FILL_AHEAD_BYTES = MIB
+_FILL_AHEAD_BYTES: Final = MIB
 """A sync that changes no file's size takes a fourth less, and a MiB is some ten thousand edits."""
 
 
@@ -122,8 +122,19 @@ class _NamespaceHost(SoleHost[Namespace]):
     """What a sync took of late, on average."""
     _segment_count = 0
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(
+        self,
+        log: PartitionLog,
+        state: Namespace,
+        clock: Clock,
+        node_id: int,
+        *,
+        on_committed: Callable[[Sequence[Any], int], None],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        super().__init__(
+            log, state, EDIT_CODEC, clock, node_id, on_committed=on_committed, on_fatal=on_fatal
+        )
         self._gathered: list[KeyValue] = []
         """Edits that are replayed but not staged."""
         self._gathered_bytes = 0
@@ -304,7 +315,7 @@ class Journal:
             on_committed(len(records))
 
         self._host = _NamespaceHost(
-            log, state, EDIT_CODEC, clock, node_id, on_committed=committed, on_fatal=on_fatal
+            log, state, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
         self._host.at_turn_end = at_turn_end
         self.is_closed = self._host.is_closed

@@ -5,7 +5,9 @@ the monotonic clock: after a restart every lease starts fresh).
 Invariants (D6): a file that is open has exactly one holder; one that is closed has none.
 """
 
-NN_RECOVERY = "HDFS_NameNode"
+from typing import Final
+
+NN_RECOVERY: Final = "HDFS_NameNode"
 """The NameNode's own name when it ends a file for a writer that is gone."""
 
 

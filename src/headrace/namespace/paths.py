@@ -10,7 +10,7 @@ through a symlink is never followed here: the client is told where it leads.
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
@@ -21,11 +21,11 @@ from headrace.wire.hadoop.exceptions import RemoteError
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
-SNAPSHOT_DIRECTORY = ".snapshot"
-RESERVED = ".reserved"
-_EXECUTE = 1
-_KNOWN_CHARS_MAX = 512
-_INODE_ID = re.compile(r"[0-9]{1,19}")
+SNAPSHOT_DIRECTORY: Final = ".snapshot"
+RESERVED: Final = ".reserved"
+_EXECUTE: Final = 1
+_KNOWN_CHARS_MAX: Final = 512
+_INODE_ID: Final = re.compile(r"[0-9]{1,19}")
 
 
 class Resolved:
@@ -84,8 +84,6 @@ def _plain_names_above(path: str) -> tuple[str, ...] | None:
 
 def plain_names(path: str) -> list[str] | None:
     """Components, if no name is empty, begins with a dot or has what names may not have."""
-    if type(path) is not str:  # what is no UTF-8 comes out of a message as bytes
-        return None
     above, slash, name = path.rpartition("/")
     if not slash or not name or name[0] == "." or ":" in name or "\x00" in name:
         return None

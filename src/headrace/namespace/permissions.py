@@ -7,7 +7,7 @@ Invariants: the superuser is never refused; an ACL's named entries and the group
 its mask (which is the group part of the mode when there is an ACL).
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
     from headrace.namespace.paths import Resolved
 
-READ, WRITE, EXECUTE = 4, 2, 1
-STICKY = 0o1000
-_ACTIONS = {
+READ: Final = 4
+WRITE: Final = 2
+EXECUTE: Final = 1
+STICKY: Final = 0o1000
+_ACTIONS: Final = {
     0: "NONE",
     1: "EXECUTE",
     2: "WRITE",
@@ -30,8 +32,12 @@ _ACTIONS = {
     6: "READ_WRITE",
     7: "ALL",
 }
-ACL_USER, ACL_GROUP, ACL_MASK, ACL_OTHER = 0, 1, 2, 3
-ACCESS_SCOPE, DEFAULT_SCOPE = 0, 1
+ACL_USER: Final = 0
+ACL_GROUP: Final = 1
+ACL_MASK: Final = 2
+ACL_OTHER: Final = 3
+ACCESS_SCOPE: Final = 0
+DEFAULT_SCOPE: Final = 1
 
 
 def is_superuser(ns: "Namespace", caller: Caller) -> bool:

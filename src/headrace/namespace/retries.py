@@ -1,6 +1,6 @@
 """The retry cache's entries: how a request is recognised and answered a second time."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
@@ -21,7 +21,7 @@ from headrace.namespace.values import FileStatus, LastBlockWithStatus
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
-_PATH_CHARS_MAX = 512
+_PATH_CHARS_MAX: Final = 512
 
 
 def fingerprint(request: Any) -> str:

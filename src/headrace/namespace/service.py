@@ -8,28 +8,26 @@ answer again. A retry finds the entry that replay put into the cache: while the 
 (and then waits for the same sync), later, and after a restart.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from headrace.base.clock import Clock, Timers
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
-from headrace.namespace import refusals, retries
+from headrace.namespace import refusals
 from headrace.namespace.block_map import BlockMap
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanodes import DatanodeTable
-from headrace.namespace.edits import Record
+from headrace.namespace.deciding import Decide, Decisions
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.journal import Journal
 from headrace.namespace.ops import format_namespace
-from headrace.namespace.requests import AT_MOST_ONCE
 from headrace.namespace.safemode import SafeMode
 from headrace.namespace.slices import Slices
 
 R = TypeVar("R")
-Decide = Callable[[Namespace, Any, Caller, int], tuple[Sequence[Record], R]]
 Read = Callable[[Namespace, Any, Caller, int], R]
 _FREED_AT_ONCE_MAX = 1_000
 MakeJournal = Callable[[Namespace, Callable[[int], None]], Journal]
@@ -57,6 +55,14 @@ class NamespaceService:
         self.safe_mode = SafeMode(ns.settings)
         self.blocks = BlockMap(ns, self.datanodes, self.safe_mode, random)
         self.journal = make_journal(ns, self._on_committed)
+        self.decisions = Decisions(
+            ns,
+            self.journal,
+            self.safe_mode,
+            clock,
+            refusal=self._safe_mode_refusal,
+            drain=self.drain,
+        )
         self._committed = 0
         self._block_slices = Slices(timers, self.drain)
         self.read_slices = Slices(timers, lambda: None)
@@ -96,22 +102,7 @@ class NamespaceService:
 
     def decide_now(self, decide: Decide[R], request: Any, caller: Caller) -> R:
         """The same for who keeps the answer back himself, until it is durable. Refusals raise."""
-        return self.decide_plainly(decide, request, caller)
-
-    def decide_plainly(self, decide: Decide[R], request: Any, caller: Caller) -> R:
-        """The same for what does not open a file."""
-        if self.safe_mode.is_on:
-            raise self._safe_mode_refusal(request)
-        if caller.client_id and type(request) in AT_MOST_ONCE:
-            entry = self.ns.retry_cache.get((caller.client_id, caller.call_id))
-            if entry is not None and entry.request == retries.fingerprint(request):
-                answer: R = retries.answer_again(self.ns, request, entry.result)
-                return answer
-        response = self.journal.decide_now(decide, request, caller, self.clock.now_ms())
-        ns = self.ns
-        if ns.reopened or ns.completed or ns.to_review:
-            self.drain()
-        return response
+        return self.decisions.decide(decide, request, caller)
 
     def read(self, read: Read[R], request: Any, caller: Caller) -> Promise[R]:
         """An answer leaves when the high watermark covers what it saw."""

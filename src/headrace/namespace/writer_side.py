@@ -16,6 +16,7 @@ from headrace.namespace.blocks import BlockInfo, UcState
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanode_side import DatanodeSide
 from headrace.namespace.datanodes import BlockName, RecoveringBlock, StorageInfo
+from headrace.namespace.deciding import Decide
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.inodes import FileInode
 from headrace.namespace.leases import NN_RECOVERY
@@ -30,7 +31,7 @@ from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import WRITE, require
 from headrace.namespace.placement import choose_targets, sort_for_reader
 from headrace.namespace.protos.edits_pb2 import Edit
-from headrace.namespace.service import Decide, rejected
+from headrace.namespace.service import rejected
 from headrace.namespace.values import (
     ExtendedBlock,
     LastBlockWithStatus,
@@ -55,16 +56,8 @@ class WriterSide(DatanodeSide):
     def decide_now(self, decide: Decide[R], request: Any, caller: Caller) -> R:
         """As everywhere; but a file whose writer has gone silent is recovered."""
         if type(request) not in _OPENING:
-            return self.decide_plainly(decide, request, caller)
-        try:
-            response = self.decide_plainly(decide, request, caller)
-        except RemoteError as error:
-            if error.class_name != exceptions.ALREADY_BEING_CREATED:
-                raise
-            self._recover_if_silent(request.src, request.client_name, caller)
-            response = self.decide_plainly(decide, request, caller)
-        finally:
-            self.ns.leases.renew(request.client_name, self.clock.monotonic_ms())
+            return self.decisions.decide(decide, request, caller)
+        response = self.decisions.decide_opening(decide, request, caller, self.recover_if_silent)
         if type(request) is requests.Truncate:
             self._begin_cut(request.src, caller)
         return response
@@ -79,7 +72,7 @@ class WriterSide(DatanodeSide):
         if block is not None and block.uc is not None and block.uc.truncate_length >= 0:
             self.begin_recovery(block, block.uc.recovery_id)
 
-    def _recover_if_silent(self, src: str, holder: str, caller: Caller) -> None:
+    def recover_if_silent(self, src: str, holder: str, caller: Caller) -> None:
         try:
             file = resolve(self.ns, src, caller).inode
         except RemoteError:

@@ -4,7 +4,7 @@ Owns: the checks that every operation of a writer begins with.
 Spec: FSNamesystem.checkLease and recoverLeaseInternal.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.namespace import refusals
 from headrace.namespace.blocks import BlockInfo, UcState
@@ -18,7 +18,7 @@ from headrace.wire.hadoop.exceptions import RemoteError
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
-GRANDFATHER_ID = 0
+GRANDFATHER_ID: Final = 0
 """A client that does not know its file's id."""
 
 

@@ -1,27 +1,21 @@
-"""Configuration of the file system's processes: where it comes from, what it means, who is who.
+"""Configuration of the file system's processes: where it comes from, what it means.
 
-Owns: the way from HDFS's keys to the namespace's settings, the loopback rule, users' groups.
+Owns: the way from HDFS's keys to the namespace's settings, the loopback rule.
 Must not know: how anything is served.
 """
 
 import contextlib
-import grp
 import ipaddress
 import os
-import pwd
 from pathlib import Path
 from typing import Any
 
-from headrace.base.clock import Clock
 from headrace.base.config_sources import Resolved, read_config_text, resolve
 from headrace.base.errors import UsageError
 from headrace.base.hdfs_keys import HDFS_CONFIG
 from headrace.namespace.leaving import Hosts
 from headrace.namespace.racks import parse_racks
 from headrace.namespace.settings import NamespaceSettings
-
-_GROUPS_KEPT_MS = 60_000
-_USERS_KEPT_MAX = 10_000
 
 
 def load_config(config_file: str | None, settings: dict[str, str]) -> Resolved:
@@ -101,37 +95,6 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         checkpoint_interval_ms=config["dfs.namenode.checkpoint.period"] * 1000,
         cache_refresh_ms=config["dfs.namenode.path.based.cache.refresh.interval.ms"],
     )
-
-
-class SystemGroups:
-    """The groups of a user as this system tells them, remembered for a minute."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._known: dict[str, tuple[int, tuple[str, ...]]] = {}
-
-    def __call__(self, user: str) -> tuple[str, ...]:
-        now_ms = self._clock.monotonic_ms()
-        known = self._known.get(user)
-        if known is not None and now_ms < known[0]:
-            return known[1]
-        groups = _system_groups(user)
-        if len(self._known) > _USERS_KEPT_MAX:
-            self._known.clear()
-        self._known[user] = (now_ms + _GROUPS_KEPT_MS, groups)
-        return groups
-
-
-def _system_groups(user: str) -> tuple[str, ...]:
-    try:
-        primary = pwd.getpwnam(user).pw_gid
-    except KeyError:
-        return ()
-    names = []
-    for gid in [primary, *os.getgrouplist(user, primary)]:
-        with contextlib.suppress(KeyError):
-            names.append(grp.getgrgid(gid).gr_name)
-    return tuple(dict.fromkeys(names))
 
 
 def read_hosts(config: dict[str, Any]) -> Hosts:

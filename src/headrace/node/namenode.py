@@ -40,7 +40,6 @@ from headrace.namespace.namenode import NameNode
 from headrace.namespace.racks import Racks
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.node.hdfs_settings import (
-    SystemGroups,
     load_config,
     namespace_settings,
     parse_address,
@@ -50,6 +49,7 @@ from headrace.node.hdfs_settings import (
 )
 from headrace.node.namenode_checkpoint import Checkpoints
 from headrace.node.namenode_pages import WEBHDFS_PREFIX, NameNodePages, webhdfs_page
+from headrace.node.system_groups import SystemGroups
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.disk import DiskStorage

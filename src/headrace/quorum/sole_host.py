@@ -24,7 +24,7 @@ tells of a record that could be lost.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from headrace.base.clock import Clock
 from headrace.base.errors import CorruptionError, StorageError
@@ -41,7 +41,7 @@ from headrace.wire.kafka.messages.leader_change_message import LeaderChangeMessa
 from headrace.wire.kafka.record_batch import BatchHeader, read_header
 from headrace.wire.kafka.records import build_batch, is_crc_valid, read_batches, read_records
 
-_LOAD_BYTES = MIB
+_LOAD_BYTES: Final = MIB
 
 
 class State(Protocol):
@@ -161,8 +161,9 @@ class SoleHost(Generic[S]):
         left to the decision that surely follows.
         """
         promise: Promise[T] = Promise()
-        if self.failure is not None:
-            promise.reject(self.failure)
+        failure = self.failure
+        if failure is not None:
+            promise.reject(failure)
             return promise
         try:
             if len(self._waiting) >= METADATA_WAITING_MAX:

@@ -15,13 +15,14 @@ import asyncio
 import socket
 import time
 from collections import deque
+from typing import Final
 
 from headrace.base.events import EventLog
 from headrace.base.network import SessionFactory
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.tcp import TcpConnection, TcpLimits, TcpServer
 
-TURN_S = 0.01
+TURN_S: Final = 0.01
 
 
 class DataConnection(TcpConnection):

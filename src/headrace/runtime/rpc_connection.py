@@ -11,7 +11,7 @@ while the next call is served.
 import socket
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from headrace.base.errors import ProtocolError
 from headrace.base.network import Part, Session
@@ -21,9 +21,9 @@ from headrace.runtime.wakefulness import Wakefulness
 if TYPE_CHECKING:
     from headrace.runtime.tcp import TcpServer
 
-_RECEIVE_BYTES = 4096
+_RECEIVE_BYTES: Final = 4096
 """A call with paths of the usual length; what fills this is read on by the long way."""
-_SIZE = struct.Struct(">i")
+_SIZE: Final = struct.Struct(">i")
 
 
 class LoneFrameSession(Session, Protocol):

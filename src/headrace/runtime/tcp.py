@@ -24,7 +24,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
@@ -41,11 +41,11 @@ from headrace.base.storage import File, FileRegion
 from headrace.runtime import socket_options
 from headrace.runtime.buffers import BufferPool, private_size
 
-_SIZE = struct.Struct(">i")
-_SWEEP_INTERVAL_S = 1.0
-_RETRY_MEMORY_S = 0.05
-_ACCEPT_PAUSE_S = 0.5
-_TOLD_PER_SWEEP_MAX = 10
+_SIZE: Final = struct.Struct(">i")
+_SWEEP_INTERVAL_S: Final = 1.0
+_RETRY_MEMORY_S: Final = 0.05
+_ACCEPT_PAUSE_S: Final = 0.5
+_TOLD_PER_SWEEP_MAX: Final = 10
 
 
 @dataclass(slots=True)
@@ -332,10 +332,14 @@ class TcpConnection:
                     out.popleft()
             else:
                 out.popleft()
-                if out and not isinstance(out[0], FilePart):
-                    pieces = [part]
-                    while out and not isinstance(out[0], FilePart):
-                        pieces.append(out.popleft())  # type: ignore[arg-type]
+                pieces = [part]
+                while out:
+                    following = out[0]
+                    if isinstance(following, FilePart):
+                        break
+                    pieces.append(following)
+                    out.popleft()
+                if len(pieces) > 1:
                     part = b"".join(pieces)
                 try:
                     # More follows in the same response: let the kernel fill its packets.

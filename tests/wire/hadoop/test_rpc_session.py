@@ -185,6 +185,10 @@ FATAL_CASES = {
         15,
     ),
     "no user": (rpc_calls.opening("", "x", CLIENT_ID), 15),
+    "a user that is no text": (
+        rpc_calls.opening("QQ", "x", CLIENT_ID).replace(b"QQ", b"\xff\xfe"),
+        15,
+    ),
     "a ping before the context": (b"hrpc\x09\x00\x00" + rpc_calls.ping(CLIENT_ID), 12),
     "an unknown negative call id": (OPENING + rpc_frames.frame(header(-7)), 12),
     "a header longer than its frame": (OPENING + size(2) + b"\x7f\x01", 12),

@@ -112,7 +112,7 @@ def _end(
     assert features is not None
     assert features.writer is not None
     ns.leases.remove(features.writer.client_name, file.inode_id)
-    del features.writer  # None again, as of the class
+    features.writer = None
     file.drop_plain_features()
     if last is not None:
         commit(file.blocks[-1], last)

@@ -1,7 +1,7 @@
 """create: a new file, open for its one writer; with OVERWRITE in the place of another."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.namespace import acls, creating, refusals, writing
 from headrace.namespace.caller import Caller
@@ -94,7 +94,7 @@ class FileKind:
         )
 
 
-_kind = lru_cache(maxsize=4096)(FileKind)
+_kind: Final = lru_cache(maxsize=4096)(FileKind)
 
 
 def decide(

@@ -13,7 +13,7 @@ piece as in two, one after the other.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
 
@@ -21,11 +21,14 @@ from headrace.base.errors import ProtocolError
 from headrace.namespace.requests import Complete
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.rpc_frames import read_varint64
+from headrace.wire.hadoop.texts import check_texts
 
-_FIRST, _SECOND, _FILE_ID = 0x0A, 0x12, 0x20
-_KNOWN_MAX = 4096
-_REST_BYTES_MAX = 512
-_new = tuple.__new__
+_FIRST: Final = 0x0A
+_SECOND: Final = 0x12
+_FILE_ID: Final = 0x20
+_KNOWN_MAX: Final = 4096
+_REST_BYTES_MAX: Final = 512
+_new: Final = tuple.__new__
 """Of a tuple with names: half of what its class takes."""
 
 ReadRequest = Callable[[bytes], Any]
@@ -60,6 +63,7 @@ class Rests(dict[bytes, tuple[Any, ...] | None]):
                 setattr(message, name, "")
             if not message.IsInitialized():
                 return None
+            check_texts(message)
             request = self._translate(message)
         except (DecodeError, RemoteError, ValueError):
             return None

@@ -7,11 +7,12 @@ held until all that it tells of is durable.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.message import Message
 
 from headrace.namespace.caller import Caller
+from headrace.namespace.deciding import Decide
 from headrace.namespace.inodes import FileInode
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.ops import complete, create, delete, mkdirs, rename
@@ -22,13 +23,12 @@ from headrace.namespace.rpc.client_tree import TREE, encoded_bool
 from headrace.namespace.rpc.short_requests import Rests, one_path, read_complete, two_paths
 from headrace.namespace.rpc.status_bytes import created_status, inode_status
 from headrace.namespace.rpc.translation import Groups
-from headrace.namespace.service import Decide
 from headrace.namespace.values import FileStatus
 from headrace.wire.hadoop.rpc_frames import wrapped_bytes
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
 from headrace.wire.hadoop.rpc_session import Later, RpcSession, ShortRead, ShortWrite
 
-_SRC = 0x0A
+_SRC: Final = 0x0A
 
 
 def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
@@ -66,7 +66,8 @@ def one_string(body: bytes) -> str | None:
 
 
 def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
-    decide_now, decide_plainly = namenode.decide_now, namenode.decide_plainly
+    decisions = namenode.decisions
+    recover_if_silent = namenode.recover_if_silent
 
     def caller_of(session: RpcSession, call_id: int) -> Caller:
         user = session.user
@@ -78,7 +79,7 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
         request_of, response_of = TREE[name]
 
         def answer(request: Any, session: RpcSession, call_id: int) -> bytes:
-            result = decide_plainly(decide, request, caller_of(session, call_id))
+            result = decisions.decide(decide, request, caller_of(session, call_id))
             body: bytes = response_of(result)  # type: ignore[assignment]
             return body
 
@@ -88,14 +89,16 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
 
     def create_file(request: Create, session: RpcSession, call_id: int) -> bytes:
         caller = caller_of(session, call_id)
-        made: FileInode | FileStatus = decide_now(create.decide_file, request, caller)
+        made: FileInode | FileStatus = decisions.decide_opening(
+            create.decide_file, request, caller, recover_if_silent
+        )
         if isinstance(made, FileStatus):  # of a retry
             return created(made)
         return wrapped_bytes(created_status(made))
 
     def complete_file(request: Complete, session: RpcSession, call_id: int) -> bytes | Later:
         caller = caller_of(session, call_id)
-        if decide_plainly(complete.decide, request, caller):
+        if decisions.decide(complete.decide, request, caller):
             return encoded_bool(True)
         return Later(namenode.completing(request, caller), encoded_bool)
 

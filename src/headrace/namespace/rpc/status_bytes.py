@@ -9,18 +9,19 @@ not know: methods, callers.
 """
 
 from functools import lru_cache
+from typing import Final
 
 from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
 from headrace.namespace.status import effective_policy
 from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
 from headrace.wire.hadoop.rpc_frames import varint
 
-_HAS_ACL = HdfsFileStatusProto.HAS_ACL
-_SNAPSHOT_ENABLED = HdfsFileStatusProto.SNAPSHOT_ENABLED
-_FILE = b"\x08\x02\x12\x00\x18%b%b\x38%b\x40%b%b\x68%b\x70\x00%b"
-_DIRECTORY = b"\x08\x01\x12\x00\x18\x00%b\x38%b\x40\x00\x50\x00\x58\x00\x68%b\x70%b%b"
+_HAS_ACL: Final = HdfsFileStatusProto.HAS_ACL
+_SNAPSHOT_ENABLED: Final = HdfsFileStatusProto.SNAPSHOT_ENABLED
+_FILE: Final = b"\x08\x02\x12\x00\x18%b%b\x38%b\x40%b%b\x68%b\x70\x00%b"
+_DIRECTORY: Final = b"\x08\x01\x12\x00\x18\x00%b\x38%b\x40\x00\x50\x00\x58\x00\x68%b\x70%b%b"
 
-_number = lru_cache(maxsize=4096)(varint)
+_number: Final = lru_cache(maxsize=4096)(varint)
 """Times, sizes and ids come again."""
 
 
@@ -36,7 +37,7 @@ def _marks(policy: int, flags: int) -> bytes:
     return b"\x80\x01%b\x90\x01%b" % (varint(policy), varint(flags))
 
 
-_NO_MARKS = _marks(0, 0)
+_NO_MARKS: Final = _marks(0, 0)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ around it, conversations (`rpc_session`), what a method does.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
@@ -16,11 +16,12 @@ from headrace.wire.hadoop import rpc_frames as frames
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos.rpc_engine_pb2 import RequestHeaderProto
 from headrace.wire.hadoop.rpc_protocols import RpcProtocol
+from headrace.wire.hadoop.texts import check_texts
 
 if TYPE_CHECKING:
     from headrace.wire.hadoop.rpc_session import RpcSession
 
-_HEADERS_KEPT_MAX = 4096
+_HEADERS_KEPT_MAX: Final = 4096
 
 
 class RpcCall(NamedTuple):
@@ -148,6 +149,7 @@ class RpcEndpoint:
 
     def _look_up(self, data: bytes) -> Served:
         header = frames.parse(RequestHeaderProto, data)
+        check_texts(header)
         protocol, method = header.declaringClassProtocolName, header.methodName
         methods = self._served.get(protocol)
         if methods is None:

@@ -18,37 +18,37 @@ Owns: these layouts. Must not know: conversations (`rpc_session`), methods (`rpc
 """
 
 import struct
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from headrace.base.errors import ProtocolError
 from headrace.wire.hadoop.protos.rpc_header_pb2 import RpcResponseHeaderProto
 
-MAGIC = b"hrpc"
-VERSION = 9
-OPENING_BYTES = 7
-AUTH_NONE = 0
-AUTH_SASL = 0xDF
+MAGIC: Final = b"hrpc"
+VERSION: Final = 9
+OPENING_BYTES: Final = 7
+AUTH_NONE: Final = 0
+AUTH_SASL: Final = 0xDF
 
-FRAME_BYTES_MAX = 128 * 1024 * 1024
+FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
 """`ipc.maximum.data.length`: of requests and, for Java's clients, of answers."""
 
-CALL_ID_PING = -4
-CALL_ID_CONTEXT = -3
-CALL_ID_SASL = -33
-CALL_ID_NONE = 0xFFFFFFFF
+CALL_ID_PING: Final = -4
+CALL_ID_CONTEXT: Final = -3
+CALL_ID_SASL: Final = -33
+CALL_ID_NONE: Final = 0xFFFFFFFF
 """-1 in an answer that belongs to no call."""
 
-CLIENT_ID_BYTES = 16
+CLIENT_ID_BYTES: Final = 16
 
-_SIZE = struct.Struct(">i")
+_SIZE: Final = struct.Struct(">i")
 
-SUCCESS = RpcResponseHeaderProto.SUCCESS
-ERROR = RpcResponseHeaderProto.ERROR
-FATAL = RpcResponseHeaderProto.FATAL
+SUCCESS: Final = RpcResponseHeaderProto.SUCCESS
+ERROR: Final = RpcResponseHeaderProto.ERROR
+FATAL: Final = RpcResponseHeaderProto.FATAL
 
-HTTP_REPLY = (
+HTTP_REPLY: Final = (
     b"HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\nConnection: close\r\n\r\n"
     b"This is a Hadoop RPC port: the web pages of this node are on its HTTP port.\r\n"
 )
@@ -87,8 +87,8 @@ def read_varint64(data: bytes, position: int) -> tuple[int, int]:
             raise ProtocolError("a number of more than ten bytes")
 
 
-_LAST = [bytes((value,)) for value in range(0x80)]
-_MORE = [bytes((value | 0x80,)) for value in range(0x80)]
+_LAST: Final = [bytes((value,)) for value in range(0x80)]
+_MORE: Final = [bytes((value | 0x80,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
@@ -177,9 +177,9 @@ def answer(call_id: int, client_id: bytes, retry_count: int, response: Message |
     return b"%b%c%b%b%b" % (_SIZE.pack(total), len(header), header, size, body)
 
 
-_CALL_START = b"\x08\x02\x10\x00\x18"
-_CLIENT_ID = b"\x22\x10"
-TAIL_BYTES = 20
+_CALL_START: Final[bytes] = b"\x08\x02\x10\x00\x18"
+_CLIENT_ID: Final[bytes] = b"\x22\x10"
+TAIL_BYTES: Final = 20
 
 
 def tails(client_id: bytes) -> tuple[bytes, bytes]:

@@ -11,16 +11,18 @@ goes on as SIMPLE and names its user in the context.
 """
 
 from enum import Enum, auto
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from headrace.base.errors import ProtocolError
 from headrace.base.network import Transport
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_frames as frames
+from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos.ipc_connection_context_pb2 import IpcConnectionContextProto
 from headrace.wire.hadoop.protos.rpc_header_pb2 import RpcResponseHeaderProto, RpcSaslProto
+from headrace.wire.hadoop.texts import check_texts
 
-_USER_CHARS_MAX = 1024
+_USER_CHARS_MAX: Final = 1024
 
 
 class Stage(Enum):
@@ -98,16 +100,23 @@ class RpcOpening:
         if self._stage is not Stage.CONTEXT:
             self._invalid_header("Connection context already processed, or not yet due")
         context = self._taken(IpcConnectionContextProto, frame, position)
+        try:
+            check_texts(context)
+        except RemoteError as error:
+            self._unauthorized(error.message)
         user = context.userInfo.effectiveUser
         if not user or len(user) > _USER_CHARS_MAX:
-            self._fatal(
-                RpcResponseHeaderProto.FATAL_UNAUTHORIZED,
-                java.ACCESS_CONTROL,
-                "Unauthorized connection: the context names no user",
-            )
+            self._unauthorized("the context names no user")
         self.user = short_name(user)
         self._real_user = short_name(context.userInfo.realUser)
         self._stage = Stage.CALLS
+
+    def _unauthorized(self, text: str) -> NoReturn:
+        self._fatal(
+            RpcResponseHeaderProto.FATAL_UNAUTHORIZED,
+            java.ACCESS_CONTROL,
+            f"Unauthorized connection: {text}",
+        )
 
     def _taken(self, message_class: type[frames.M], frame: memoryview, position: int) -> frames.M:
         try:

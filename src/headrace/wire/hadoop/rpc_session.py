@@ -12,7 +12,7 @@ and then costs the connection. What a handler refuses (RemoteError) costs nothin
 """
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from google.protobuf.message import DecodeError, Message
 
@@ -38,13 +38,14 @@ from headrace.wire.hadoop.rpc_endpoint import (
     ShortWrite,
 )
 from headrace.wire.hadoop.rpc_opening import RpcOpening, Stage
+from headrace.wire.hadoop.texts import check_texts
 
 __all__ = ["Handler", "Later", "RpcCall", "RpcEndpoint", "RpcSession", "ShortRead", "ShortWrite"]
 
-_LONE_FRAME_BYTES_MAX = 4096
+_LONE_FRAME_BYTES_MAX: Final = 4096
 
 
-_DETAILS = {
+_DETAILS: Final = {
     java.RPC_NO_SUCH_METHOD: RpcResponseHeaderProto.ERROR_NO_SUCH_METHOD,
     java.RPC_NO_SUCH_PROTOCOL: RpcResponseHeaderProto.ERROR_NO_SUCH_PROTOCOL,
     java.RPC_VERSION_MISMATCH: RpcResponseHeaderProto.ERROR_RPC_VERSION_MISMATCH,
@@ -148,6 +149,7 @@ class RpcSession(RpcOpening):
             if message is None:
                 return None
             self._endpoint.calls[served.name] += 1
+            check_texts(message)
             request = write.translate(message)
         else:
             self._endpoint.calls[served.name] += 1
@@ -240,6 +242,7 @@ class RpcSession(RpcOpening):
     def _answered(self, served: Served, request: Message, call: RpcCall) -> bytes:
         """The answer; b"" if it comes later."""
         self._endpoint.calls[served.name] += 1
+        check_texts(request)
         result = served.handler(request, call)
         if isinstance(result, Later):
             return self._later(call, result)

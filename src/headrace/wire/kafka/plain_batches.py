@@ -8,6 +8,7 @@ every decision. Spec: Kafka's record batch v2 (`record_batch`).
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
+from typing import Final
 
 from headrace.base.crc32c import crc32c
 from headrace.wire.kafka.record_batch import (
@@ -21,12 +22,12 @@ from headrace.wire.kafka.varint import encode_signed
 KeyValue = tuple[bytes | None, bytes | None]
 
 # base_offset int64 | batch_length int32 | partition_leader_epoch int32 | magic int8 | crc uint32
-_BEFORE_CRC = Struct(">qiibI")
+_BEFORE_CRC: Final = Struct(">qiibI")
 # attributes int16 | last_offset_delta int32 | base_timestamp int64 | max_timestamp int64
 # | producer_id int64 | producer_epoch int16 | base_sequence int32 | record_count int32
-_BEHIND_CRC = Struct(">hiqqqhii")
-_BEHIND_LENGTH_BYTES = HEADER_BYTES - LENGTH_OVERHEAD_BYTES
-_NULL = encode_signed(-1)
+_BEHIND_CRC: Final = Struct(">hiqqqhii")
+_BEHIND_LENGTH_BYTES: Final = HEADER_BYTES - LENGTH_OVERHEAD_BYTES
+_NULL: Final = encode_signed(-1)
 _signed = lru_cache(maxsize=1024)(encode_signed)
 """Lengths and deltas come again."""
 

@@ -13,56 +13,60 @@ CRC-32C covers everything from `attributes` on, so that a broker stamps offset a
 
 from struct import Struct
 from struct import error as StructError
+from typing import Final
 
 from headrace.base.crc32c import crc32c
 from headrace.base.errors import ProtocolError
 from headrace.wire.kafka.compression import Compression
 
 # For hot code: one unpack gives the tuple in the order of `BatchHeader`'s slots.
-HEADER = Struct(">qiibIhiqqqhii")
-HEADER_BYTES = HEADER.size
-LENGTH_OVERHEAD_BYTES = 12
-MAGIC = 2
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = HEADER.size
+LENGTH_OVERHEAD_BYTES: Final = 12
+MAGIC: Final = 2
 
-ATTRIBUTES_AT = 21
-LENGTH_AT = 8
-EPOCH_AT = 12
-MAGIC_AT = 16
-CRC_AT = 17
-MAX_TIMESTAMP_AT = 35
+ATTRIBUTES_AT: Final = 21
+LENGTH_AT: Final = 8
+EPOCH_AT: Final = 12
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+MAX_TIMESTAMP_AT: Final = 35
 
-COMPRESSION_MASK = 0x07
-APPEND_TIME_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
+COMPRESSION_MASK: Final = 0x07
+APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
 
-TIMESTAMP_CREATE = 0
-TIMESTAMP_APPEND = 1
+TIMESTAMP_CREATE: Final = 0
+TIMESTAMP_APPEND: Final = 1
 
-_OFFSET = Struct(">q")
-_INT32 = Struct(">i")
-_CRC = Struct(">I")
+_OFFSET: Final = Struct(">q")
+_INT32: Final = Struct(">i")
+_CRC: Final = Struct(">I")
+
+
+_FIELDS: Final = (
+    "base_offset",
+    "batch_length",
+    "partition_leader_epoch",
+    "magic",
+    "crc",
+    "attributes",
+    "last_offset_delta",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+)
 
 
 class BatchHeader:
     """The fields of a batch header, as they are on the wire."""
 
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "batch_length",
-        "crc",
-        "last_offset_delta",
-        "magic",
-        "max_timestamp",
-        "partition_leader_epoch",
-        "producer_epoch",
-        "producer_id",
-        "record_count",
-    )
+    __slots__ = _FIELDS
 
     def __init__(
         self,
@@ -167,7 +171,7 @@ class BatchHeader:
         )
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in _FIELDS)
         return f"BatchHeader({values})"
 
 

@@ -10,11 +10,13 @@ is a `ProtocolError`, and so is an unsigned one that does not fit into a signed 
 every use of it is a length.
 """
 
+from typing import Final
+
 from headrace.base.errors import ProtocolError
 
-INT32_MAX = 0x7FFFFFFF
+INT32_MAX: Final = 0x7FFFFFFF
 
-_ONE_BYTE = [bytes((value,)) for value in range(128)]
+_ONE_BYTE: Final = [bytes((value,)) for value in range(128)]
 
 
 def _encode(value: int) -> bytes:
