@@ -7,11 +7,14 @@ SHELL := bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := src tests tools $(wildcard bench demo)
+CODE := src tests tools setup.py $(wildcard bench demo)
 TESTS := $(wildcard tests/unit tests/wire tests/sim tests/interop tests/faults)
 # Pure computation runs on every core; what talks over real sockets has the machine to itself.
 COMPUTING := $(wildcard tests/unit tests/sim)
 TALKING := $(filter-out $(COMPUTING),$(TESTS))
+# What has compiled modules is tested compiled, as it is run, and once more by its sources.
+SOURCES := tests/unit/base tests/unit/broker/replication tests/unit/log tests/unit/namespace \
+  tests/unit/quorum tests/unit/runtime tests/unit/wire tests/sim/broker tests/sim/namespace
 PYTEST := $(BIN)/python -m pytest
 
 # Servers are started hundreds of times by the tests: without bytecode on disk each start would
@@ -31,8 +34,9 @@ FRESH ?=
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
-setup: ## .venv with the pinned, hashed requirements (once per change of them)
+setup: ## .venv with the pinned, hashed requirements, and what is compiled (once per change)
 	@bash tools/setup_venv.sh $(VENV)
+	@$(BIN)/python tools/compile_modules.py
 
 demo: setup ## a cluster up, events and files in and out, nodes killed, the disks explained
 	$(BIN)/python -m demo $(ARGS)
@@ -40,6 +44,7 @@ demo: setup ## a cluster up, events and files in and out, nodes killed, the disk
 test: setup ## all tests but the long ones: unit, wire, sim, interop, faults
 	@# ARGS may choose tests of one half alone: 5 says that the other half had none of them.
 	$(PYTEST) $(COMPUTING) -n auto --dist worksteal -m "not long" $(ARGS) || (( $$? == 5 ))
+	HEADRACE_INTERPRETED=1 $(PYTEST) $(SOURCES) -n auto --dist worksteal -m "not long" $(ARGS) || (( $$? == 5 ))
 	$(PYTEST) $(TALKING) -m "not long" $(ARGS) || (( $$? == 5 ))
 
 test-long: setup ## the long tests, resumable: SHARD=i/n SEEDS=a-b FRESH=1
@@ -51,6 +56,8 @@ check: setup ## format, lint, types, import rules, and the rules of the tree
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy --strict -p headrace
 	$(BIN)/mypy --strict $(wildcard tools/*.py)
+	@# What these call unreachable, compiled code takes for impossible.
+	$(BIN)/mypy --strict --warn-unreachable $$($(BIN)/python tools/compile_modules.py --list)
 	$(BIN)/lint-imports --no-logo
 	$(PYTEST) tests/unit/project
 
@@ -74,5 +81,5 @@ requirements: setup ## pin the dependencies of pyproject.toml again: ARGS="--upg
 	@bash tools/pin_requirements.sh $(BIN) $(ARGS)
 
 clean: ## everything that was built or cached; .venv stays
-	rm -rf .build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf src/headrace/_compiled .build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests tools $(wildcard bench demo) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import pytest
 
+from headrace.base.compiled import is_compiled
 from headrace.testing.child import launched
 
 ROOT = str(Path(__file__).resolve().parents[1])
@@ -19,13 +20,21 @@ if ROOT not in sys.path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests run when asked for, by `-m` or by name; not because a folder holds some."""
-    if config.option.markexpr or any("::" in argument for argument in config.args):
-        return
-    long = [item for item in items if item.get_closest_marker("long")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    """Long tests run when asked for, by `-m` or by name; not because a folder holds some.
+
+    Tests that change code run on the sources: `make test` runs their folders once more so.
+    """
+    if is_compiled():
+        _leave_out("sources", config, items)
+    if not config.option.markexpr and not any("::" in argument for argument in config.args):
+        _leave_out("long", config, items)
+
+
+def _leave_out(marker: str, config: pytest.Config, items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker(marker)]
+    if marked:
+        config.hook.pytest_deselected(items=marked)
+        items[:] = [item for item in items if not item.get_closest_marker(marker)]
 
 
 @pytest.hookimpl(wrapper=True)

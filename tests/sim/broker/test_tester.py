@@ -76,7 +76,7 @@ def forget_the_last_commit_at_a_restart(patch: pytest.MonkeyPatch) -> None:
         forget_sequences,
         forget_producers_at_a_restart,
         hide_the_last_record,
-        lose_every_ninth_write,
+        pytest.param(lose_every_ninth_write, marks=pytest.mark.sources),
         forget_the_last_commit_at_a_restart,
     ],
 )

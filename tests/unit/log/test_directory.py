@@ -316,6 +316,7 @@ def test_a_disk_that_refuses_to_remember_is_out_of_service(home: Home) -> None:
     assert directory.failure is not None
 
 
+@pytest.mark.sources
 def test_checkpointing_looks_at_the_indexes_of_moved_logs_alone(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

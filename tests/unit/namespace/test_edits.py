@@ -119,6 +119,7 @@ def some_request(rng: Random) -> Any:
     )
 
 
+@pytest.mark.sources
 @pytest.mark.parametrize("seed", range(4))
 def test_what_the_log_tells_is_what_was_decided(seed: int) -> None:
     """Every record is replayed as it was decided and, into another namespace, as it was written."""

@@ -90,6 +90,7 @@ def test_6_1_no_12_appends_fetches_and_rolls_expose_nothing(seed: int) -> None:
     assert hammer.led.high_watermark > 500
 
 
+@pytest.mark.sources
 def test_6_1_no_12_fails_where_a_read_goes_to_the_end_of_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,0 +1,141 @@
+"""Compiles the modules that pyproject.toml lists, for this tree.
+
+    python tools/compile_modules.py [--list]     --list: only print their paths
+
+Does nothing when they are compiled from what the sources say now. Without a C compiler or Python's
+headers it says so and leaves the sources to the interpreter; so it does when compiling fails. With
+CI=true both are errors. What is made lies in `src/headrace/_compiled`; `headrace.base.compiled`
+tells when it is used.
+"""
+
+import ast
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+import tomllib
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import version
+from pathlib import Path
+
+os.environ["HEADRACE_INTERPRETED"] = "1"  # what is about to be replaced is not to be loaded
+
+from headrace.base import compiled
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "src"
+FOLDER = SOURCES / "headrace" / compiled.FOLDER
+BUILD = ROOT / ".build" / "mypyc"
+LOG = BUILD / "log"
+
+
+def path_of(module: str) -> Path:
+    return SOURCES / (module.replace(".", "/") + ".py")
+
+
+def listed_modules() -> list[str]:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["headrace"]["compiled"]
+    return [path.removeprefix("src/").removesuffix(".py").replace("/", ".") for path in listed]
+
+
+def imports_of(module: str) -> Iterator[str]:
+    """Modules of ours that this one names: their types and constants are in its code."""
+    for node in ast.walk(ast.parse(path_of(module).read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def watched_modules(listed: list[str]) -> list[str]:
+    """All whose change makes what is compiled old."""
+    named = {name for module in listed for name in imports_of(module)}
+    return sorted(
+        {
+            *listed,
+            *(name for name in named if name.startswith("headrace.") and path_of(name).is_file()),
+        }
+    )
+
+
+def digest_of(watched: list[str], listed: list[str]) -> str:
+    digest = hashlib.sha256()
+    for word in (sys.version, version("mypy"), EXTENSION_SUFFIXES[0], *listed):
+        digest.update(word.encode() + b"\0")
+    for path in (ROOT / "setup.py", *map(path_of, watched)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def missing_tool() -> str:
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        return f"a C compiler ({compiler})"
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return "Python's headers (Debian: python3-dev)"
+    return ""
+
+
+def compile_them() -> bool:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "setup.py", "--quiet", "build_ext"]
+    command += ["--build-lib", str(FOLDER), "--build-temp", str(BUILD / "objects")]
+    environment = {**os.environ, "HEADRACE_COMPILE": "1", "HEADRACE_COMPILE_DIR": str(BUILD)}
+    with LOG.open("w") as log:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False
+        )
+    return done.returncode == 0
+
+
+def write_list(digest: str, watched: list[str], listed: list[str], looks: dict[str, str]) -> None:
+    lines = [f"{EXTENSION_SUFFIXES[0]} {digest}"]
+    lines += [f"{name} {'c' if name in listed else '-'} {looks[name]}" for name in watched]
+    draft = FOLDER / "draft"
+    draft.write_text("\n".join(lines) + "\n")
+    draft.rename(FOLDER / compiled.LIST)
+
+
+def written_digest() -> str:
+    try:
+        return (FOLDER / compiled.LIST).read_text().split(None, 2)[1]
+    except (OSError, IndexError):
+        return ""
+
+
+def main() -> int:
+    listed = listed_modules()
+    if "--list" in sys.argv[1:]:
+        print(*(path_of(name).relative_to(ROOT) for name in listed))
+        return 0
+    watched = watched_modules(listed)
+    # Looked at before they are read: an edit meanwhile makes them look changed, not compiled.
+    looks = {name: compiled.look_of(str(path_of(name))) for name in watched}
+    digest = digest_of(watched, listed)
+    if written_digest() == digest:
+        write_list(digest, watched, listed, looks)
+        return 0
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    tool = missing_tool()
+    if tool:
+        print(f"setup: {tool} is missing: the NameNode's code is interpreted, at twice the CPU")
+        return int(os.environ.get("CI") == "true")
+    print(f"setup: compiling {len(listed)} modules, about a minute", flush=True)
+    began_s = time.monotonic()
+    if not compile_them():
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        last = "".join(LOG.read_text().splitlines(keepends=True)[-20:])
+        print(f"{last}setup: compiling failed ({LOG.relative_to(ROOT)}): the code is interpreted")
+        return int(os.environ.get("CI") == "true")
+    write_list(digest, watched, listed, looks)
+    print(f"setup: compiled in {time.monotonic() - began_s:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
