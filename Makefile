@@ -13,8 +13,8 @@ TESTS := $(wildcard tests/unit tests/wire tests/sim tests/interop tests/faults)
 COMPUTING := $(wildcard tests/unit tests/sim)
 TALKING := $(filter-out $(COMPUTING),$(TESTS))
 # What has compiled modules is tested compiled, as it is run, and once more by its sources.
-SOURCES := tests/unit/base tests/unit/broker/replication tests/unit/log tests/unit/namespace \
-  tests/unit/quorum tests/unit/runtime tests/unit/wire tests/sim/broker tests/sim/namespace
+SOURCES := tests/unit/base tests/unit/broker/replication tests/unit/datanode tests/unit/log \
+  tests/unit/namespace tests/unit/quorum tests/unit/runtime tests/unit/wire tests/sim/broker tests/sim/namespace
 PYTEST := $(BIN)/python -m pytest
 
 # Servers are started hundreds of times by the tests: without bytecode on disk each start would

@@ -23,16 +23,17 @@ import struct
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
 from headrace.wire.hadoop.block_meta import CHECKSUM_BYTES, Crc, DataChecksum
 
 Buffer = bytes | bytearray | memoryview
 
-_RUN_CHUNKS_MAX = 128
-_RUN_BYTES_MAX = 64 * 1024
-_CHUNK_BYTES_MIN = 64
-_FEW_CHUNKS = 4
-_CHECKSUM = struct.Struct(">I")
+_RUN_CHUNKS_MAX: Final = 128
+_RUN_BYTES_MAX: Final = 64 * 1024
+_CHUNK_BYTES_MIN: Final = 64
+_FEW_CHUNKS: Final = 4
+_CHECKSUM: Final = struct.Struct(">I")
 
 
 class ChunkVerifier:

@@ -19,14 +19,15 @@ was not foreseen is given back as it came.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from headrace.base.limits import RECEIVE_BUFFER_BYTES
 from headrace.wire.hadoop.packets import PacketHeads
 
-_SLOTS_MAX = 32
-SEQNO_MAX = 1 << 62
+_SLOTS_MAX: Final = 32
+SEQNO_MAX: Final = 1 << 62
 """Behind it none is foreseen: numbers of packets have 63 bits."""
-PACKET_DATA_BYTES_MAX = 128 * 1024
+PACKET_DATA_BYTES_MAX: Final = 128 * 1024
 """Larger ones are copied: they would ask for much room at once."""
 
 

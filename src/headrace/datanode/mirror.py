@@ -6,6 +6,7 @@ Must not know: replicas, the upstream. Spec: DataXceiver.writeBlock, PipelineAck
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from headrace.datanode.streams import Connect, Part, Stream
 from headrace.wire.hadoop.packets import good_acks
@@ -16,7 +17,7 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import (
 )
 from headrace.wire.hadoop.transfer import parse_delimited, parse_message
 
-ACKS_WAITING_MAX = 100_000
+ACKS_WAITING_MAX: Final = 100_000
 """Acks that came before we asked for them; a peer that sends more is mad."""
 
 

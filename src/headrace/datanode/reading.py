@@ -4,7 +4,7 @@ Owns: the conversation of a read: answer, packets, the reader's verdict.
 Must not know: sockets, how packets are made. Spec: DataXceiver.readBlock, copyBlock.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.base.clock import Timer
 from headrace.base.errors import CorruptionError, StorageError
@@ -38,8 +38,8 @@ from headrace.wire.hadoop.transfer import (
     signed,
 )
 
-_LENGTH_POLL_MS = 50
-_GOOD_VERDICTS = tuple(
+_LENGTH_POLL_MS: Final = 50
+_GOOD_VERDICTS: Final = tuple(
     ClientReadStatusProto(status=status).SerializeToString()
     for status in (Status.CHECKSUM_OK, Status.SUCCESS)
 )

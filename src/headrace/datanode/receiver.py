@@ -18,6 +18,7 @@ leave a half-named or too short replica of a closed file.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.datanode.acks import Acks, Unacked
@@ -39,7 +40,7 @@ from headrace.wire.hadoop.packets import (
 )
 from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto, Status
 
-_RUN_PACKETS_MAX = 256
+_RUN_PACKETS_MAX: Final = 256
 """Buffers of one writev stay well below the system's limit."""
 
 

@@ -31,6 +31,7 @@ replica over.
 
 import struct
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from headrace.base.errors import StorageError
 from headrace.base.limits import PAGE_BYTES, RECEIVE_BUFFER_BYTES
@@ -42,12 +43,12 @@ from headrace.datanode.page_cache import WriteAdvice
 from headrace.datanode.replica import Pipeline, Replica
 from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
 
-_DIRECT_FROM_BYTES = MIB
+_DIRECT_FROM_BYTES: Final = MIB
 """Small replicas stay in the page cache: they are read again soon, or cost little."""
-_DIRECT_READ_BYTES_MIN = 256 * 1024
+_DIRECT_READ_BYTES_MIN: Final = 256 * 1024
 """A stream that brings so much at once is a fast one."""
-_DIRECT_BYTES_MIN = 512 * 1024
-_HELD_MS = 5
+_DIRECT_BYTES_MIN: Final = 512 * 1024
+_HELD_MS: Final = 5
 """A stream is seldom silent for so long in its middle, and a writer that waits can bear it."""
 
 Views = Sequence[memoryview]

@@ -16,12 +16,13 @@ after a few times the mark stays where it is. Not so if it was us who did not re
 
 import asyncio
 import socket
+from typing import Final
 
-RAISED_BYTES = 1024 * 1024
+RAISED_BYTES: Final = 1024 * 1024
 """512 KiB: some 10 % more CPU for each byte; 2 MiB: no less."""
-STILL_S = 0.002
+STILL_S: Final = 0.002
 """So long, and up to twice, bytes wait that no others follow: a flush, the end of a block."""
-STILL_MAX = 3
+STILL_MAX: Final = 3
 
 
 class ReadMark:

@@ -19,7 +19,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
@@ -31,11 +31,11 @@ from headrace.runtime.read_mark import ReadMark
 from headrace.runtime.tcp import FilePart
 from headrace.wire.hadoop.packets import PACKET_BYTES_MAX
 
-SWEEP_INTERVAL_S = 1.0
-_KEPT_ASIDE_BYTES_MAX = 64 * 1024
-_VIEW_BYTES_MAX = PACKET_BYTES_MAX + 64 * 1024
-_PARTS_PER_CALL = 256
-_SENDFILE_BYTES_PER_CALL = 4 * 1024 * 1024
+SWEEP_INTERVAL_S: Final = 1.0
+_KEPT_ASIDE_BYTES_MAX: Final = 64 * 1024
+_VIEW_BYTES_MAX: Final = PACKET_BYTES_MAX + 64 * 1024
+_PARTS_PER_CALL: Final = 256
+_SENDFILE_BYTES_PER_CALL: Final = 4 * 1024 * 1024
 
 
 class StreamOwner(Protocol):

@@ -350,6 +350,7 @@ def test_a_writer_that_closes_its_half_hears_the_end_however_long_syncs_take() -
     assert not world.receiver.on_end()
 
 
+@pytest.mark.sources
 def test_a_next_node_that_is_done_first_has_not_failed() -> None:
     """It closes behind its last ack, while our disk still syncs."""
     mirror = Next()
@@ -474,7 +475,7 @@ class Story:
         return count - self.next.acks_waiting - len(self.world.writer.acks)
 
 
-@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("mirrored", [False, pytest.param(True, marks=pytest.mark.sources)])
 @pytest.mark.parametrize("seed", range(12))
 def test_however_reads_are_cut(seed: int, mirrored: bool) -> None:
     """Data lands where it is written from, or is copied there: the same file, the same acks."""

@@ -21,7 +21,7 @@ import struct
 from array import array
 from bisect import bisect_right
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -29,23 +29,23 @@ from headrace.base.errors import ProtocolError
 from headrace.wire.hadoop.protos.data_transfer_pb2 import PacketHeaderProto, PipelineAckProto
 from headrace.wire.hadoop.rpc_frames import varint
 
-PACKET_BYTES_MAX = 16 * 1024 * 1024
+PACKET_BYTES_MAX: Final = 16 * 1024 * 1024
 """PLEN + HLEN above this is refused, as Hadoop does."""
-HEART_BEAT_SEQNO = -1
-_GOOD_ACKS_MAX = 8192
+HEART_BEAT_SEQNO: Final = -1
+_GOOD_ACKS_MAX: Final = 8192
 """Packets of a block whose good acks are kept: 512 MiB in the usual ones of 64 KiB."""
-_GOOD_ACKS_NODES_MAX = 16
+_GOOD_ACKS_NODES_MAX: Final = 16
 """And of how many nodes: a peer may claim any number."""
 
-_LENGTHS = struct.Struct(">iH")
-_HEADER = struct.Struct("<BqBqBBBi")
-_PLAIN_HEADER_BYTES = _HEADER.size
-_SYNC_HEADER_BYTES = _HEADER.size + 2
-_HEADER_BYTES = (_PLAIN_HEADER_BYTES, _SYNC_HEADER_BYTES)
-_SYNC_TAG = 0x28
-LENGTHS_BYTES = _LENGTHS.size
-_OFFSET_AT = LENGTHS_BYTES + 1
-_SEQNO_AT = _OFFSET_AT + 9
+_LENGTHS: Final = struct.Struct(">iH")
+_HEADER: Final = struct.Struct("<BqBqBBBi")
+_PLAIN_HEADER_BYTES: Final = _HEADER.size
+_SYNC_HEADER_BYTES: Final = _HEADER.size + 2
+_HEADER_BYTES: Final = (_PLAIN_HEADER_BYTES, _SYNC_HEADER_BYTES)
+_SYNC_TAG: Final = 0x28
+LENGTHS_BYTES: Final = _LENGTHS.size
+_OFFSET_AT: Final = LENGTHS_BYTES + 1
+_SEQNO_AT: Final = _OFFSET_AT + 9
 """Of a packet, if its header is one that every known sender writes."""
 _new_tuple = tuple.__new__
 """Half the cost of a named tuple is its own `__new__`, and there is one for every packet."""

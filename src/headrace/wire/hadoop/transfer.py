@@ -12,7 +12,7 @@ Must not know: replicas, sockets. Spec: DataTransferProtocol of Hadoop 3.5 (vers
 import struct
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -27,11 +27,11 @@ from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, ExtendedBlockP
 from headrace.wire.hadoop.protos.security_pb2 import TokenProto
 from headrace.wire.hadoop.rpc_frames import varint
 
-DATA_TRANSFER_VERSION = 28
-OP_MESSAGE_BYTES_MAX = 1024 * 1024
+DATA_TRANSFER_VERSION: Final = 28
+OP_MESSAGE_BYTES_MAX: Final = 1024 * 1024
 """A request names blocks and nodes; no honest one comes near."""
-_HEAD = struct.Struct(">HB")
-HEAD_BYTES = _HEAD.size
+_HEAD: Final = struct.Struct(">HB")
+HEAD_BYTES: Final = _HEAD.size
 
 
 class Op(IntEnum):
@@ -177,8 +177,10 @@ def encode_read_answer(checksum_type: int, bytes_per_checksum: int, chunk_offset
     return varint(len(body)) + body
 
 
-_CHUNK_OFFSET = bytes([ReadOpChecksumInfoProto.CHUNKOFFSET_FIELD_NUMBER << 3])
-_SUCCESS_AND_INFO = BlockOpResponseProto(status=Status.SUCCESS).SerializePartialToString() + bytes(
+_CHUNK_OFFSET: Final = bytes([ReadOpChecksumInfoProto.CHUNKOFFSET_FIELD_NUMBER << 3])
+_SUCCESS_AND_INFO: Final = BlockOpResponseProto(
+    status=Status.SUCCESS
+).SerializePartialToString() + bytes(
     [BlockOpResponseProto.READOPCHECKSUMINFO_FIELD_NUMBER << 3 | 2]
 )
 
