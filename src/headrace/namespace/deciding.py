@@ -48,7 +48,7 @@ class Decisions:
             raise self._refusal(request)
         ns = self._ns
         if caller.client_id and type(request) in AT_MOST_ONCE:
-            entry = ns.retry_cache.get((caller.client_id, caller.call_id))
+            entry = ns.retry_cache.find(caller.client_id, caller.call_id)
             if entry is not None and entry.request == retries.fingerprint(request):
                 answer: R = retries.answer_again(ns, request, entry.result)
                 return answer

@@ -10,7 +10,6 @@ stamp or an id handed out is never handed out again (D5); what leaves the tree l
 `blocks` and `leases` in the same replay, unless a snapshot holds it (then it is in `detached`).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from headrace.namespace.blocks import (
 )
 from headrace.namespace.caching import CacheTable
 from headrace.namespace.datanodes import ReportedReplica, StorageInfo
-from headrace.namespace.edits import PlainEdit, Record, RetryEntry, RetryKey
+from headrace.namespace.edits import PlainEdit, Record, RetryEntry
 from headrace.namespace.inodes import (
     ROOT_ID,
     Access,
@@ -33,6 +32,7 @@ from headrace.namespace.inodes import (
     Snapshot,
 )
 from headrace.namespace.leases import LeaseTable
+from headrace.namespace.retry_cache import RetryCache
 from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.status import default_locate
 from headrace.namespace.values import SnapshotDiffEntry
@@ -84,9 +84,9 @@ class Namespace:
         """Inodes, live or detached, with saved states."""
         self.quota_count = 0
         self.caching = CacheTable()
-        self.retry_cache: OrderedDict[RetryKey, RetryEntry] = OrderedDict()
-        self._retries_whole_ms = -1
-        """Until then the oldest entry of the cache is not expired."""
+        self.retry_cache = RetryCache(
+            self.settings.retry_cache_entries_max, self.settings.retry_cache_expiry_ms
+        )
         self.freed: list[Freed] = []
         """Blocks whose replicas may go once the record is durable; drained by the block side."""
         self.completed: list[Completed] = []
@@ -109,7 +109,7 @@ class Namespace:
             self.sequence += 1
             record.replay(self)
             if record.retry_entry is not None:
-                self._remember(record.retry_key, record.retry_entry)
+                self.retry_cache.remember(record.retry_key, record.retry_entry)
             return
         name = record.WhichOneof("op")
         assert name is not None, "a record without a change"
@@ -118,29 +118,7 @@ class Namespace:
         client_id = record.client_id
         if client_id:
             entry = RetryEntry(record.request, record.time_ms, record.result)
-            self._remember((client_id, record.call_id), entry)
-
-    def _remember(self, key: RetryKey, entry: RetryEntry) -> None:
-        time_ms = entry.time_ms
-        cache = self.retry_cache
-        if key in cache:
-            del cache[key]
-            self._retries_whole_ms = -1
-        cache[key] = entry
-        if time_ms > self._retries_whole_ms or len(cache) > self.settings.retry_cache_entries_max:
-            self._forget_retries(time_ms)
-
-    def _forget_retries(self, now_ms: int) -> None:
-        """Those too old or too many, the oldest first; the one of now stays."""
-        cache, settings = self.retry_cache, self.settings
-        while len(cache) > settings.retry_cache_entries_max:
-            cache.popitem(last=False)
-        while cache:
-            oldest = next(iter(cache.values()))
-            self._retries_whole_ms = oldest.time_ms + settings.retry_cache_expiry_ms
-            if now_ms <= self._retries_whole_ms:
-                return
-            cache.popitem(last=False)
+            self.retry_cache.remember((client_id, record.call_id), entry)
 
     # -- values shared by many inodes --------------------------------------------------------
 

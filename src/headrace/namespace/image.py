@@ -400,7 +400,7 @@ class _Loader:
     def on_retries(self, retries: pb.Retries) -> None:
         for entry in retries.entries:
             key = (entry.client_id, entry.call_id)
-            self.ns.retry_cache[key] = RetryEntry(entry.request, entry.time_ms, entry.result)
+            self.ns.retry_cache.put(key, RetryEntry(entry.request, entry.time_ms, entry.result))
 
     def on_end(self, end: pb.End) -> None:
         self._adopt()

@@ -425,7 +425,7 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
             dict(ns.caching.directives),
             ns.caching.last_directive_id,
         ),
-        "retries": dict(ns.retry_cache),
+        "retries": dict(ns.retry_cache.items()),
     }
 
 

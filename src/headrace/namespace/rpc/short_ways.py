@@ -29,6 +29,7 @@ from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
 from headrace.wire.hadoop.rpc_session import Later, RpcSession, ShortRead, ShortWrite
 
 _SRC: Final = 0x0A
+_DONE: Final = encoded_bool(True)
 
 
 def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
@@ -99,7 +100,7 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
     def complete_file(request: Complete, session: RpcSession, call_id: int) -> bytes | Later:
         caller = caller_of(session, call_id)
         if decisions.decide(complete.decide, request, caller):
-            return encoded_bool(True)
+            return _DONE
         return Later(namenode.completing(request, caller), encoded_bool)
 
     create_of = FILES["create"].request

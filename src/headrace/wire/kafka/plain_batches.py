@@ -28,7 +28,7 @@ _BEFORE_CRC: Final = Struct(">qiibI")
 _BEHIND_CRC: Final = Struct(">hiqqqhii")
 _BEHIND_LENGTH_BYTES: Final = HEADER_BYTES - LENGTH_OVERHEAD_BYTES
 _NULL: Final = encode_signed(-1)
-_signed = lru_cache(maxsize=1024)(encode_signed)
+_signed: Final = lru_cache(maxsize=1024)(encode_signed)
 """Lengths and deltas come again."""
 
 
@@ -47,7 +47,9 @@ def encode_plain_batch(
         key, value = key or b"", value or b""
         # length | attributes 0, timestamp delta 0 | offset delta | key | value | no headers
         size = 3 + len(delta) + len(key_size) + len(key) + len(value_size) + len(value)
-        parts += (_signed(size), b"\x00\x00", delta, key_size, key, value_size, value, b"\x00")
+        parts.append(
+            b"%b\x00\x00%b%b%b%b%b\x00" % (_signed(size), delta, key_size, key, value_size, value)
+        )
     payload = b"".join(parts)
     attributes = 0 if producer_id == -1 else TRANSACTIONAL_BIT
     covered = (
