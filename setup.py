@@ -21,7 +21,7 @@ def extensions() -> list[Any]:
     listed = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["headrace"]["compiled"]
     return mypycify(
         ["--config-file", "pyproject.toml", *listed],
-        opt_level="2",
+        opt_level="1",
         debug_level="0",
         group_name="headrace",
         target_dir=os.environ.get("HEADRACE_COMPILE_DIR", ".build/mypyc"),

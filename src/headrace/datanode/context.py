@@ -36,7 +36,7 @@ class TransferCounters:
 
 @dataclass(frozen=True, slots=True)
 class TransferSettings:
-    read_packet_bytes: int = MIB
+    read_packet_bytes: int = 2 * MIB
     """Data of one packet of a read: large ones mean few headers and one sendfile each."""
     socket_timeout_ms: int = 60_000
     socket_write_timeout_ms: int = 480_000

@@ -24,7 +24,7 @@ from headrace.wire.hadoop.block_meta import DataChecksum
 from headrace.wire.hadoop.packets import encode_packet_header
 from headrace.wire.hadoop.protos.data_transfer_pb2 import CachingStrategyProto
 
-_AHEAD_BYTES = 2 * 1024 * 1024
+_AHEAD_BYTES = 4 * 1024 * 1024
 """Queued for a peer at once: enough that the next packet is there when one has left."""
 
 
