@@ -78,6 +78,10 @@ def take_compiled_modules(package: str) -> None:
             sys.meta_path.insert(0, CompiledFinder(files))
 
 
+GAUGE = ("compiled", "1 if this process runs compiled modules.")
+"""Name and meaning of the metric that tells."""
+
+
 def is_compiled() -> bool:
     """Whether this process runs compiled modules, of the tree or of a wheel."""
     return GROUP in sys.modules

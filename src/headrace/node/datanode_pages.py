@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from headrace.base import compiled
 from headrace.datanode.context import Context
 from headrace.datanode.pinning import PinnedReplicas
 from headrace.datanode.service import NameNodeService
@@ -137,6 +138,8 @@ class DatanodePages:
             ("registered", "1 while the NameNode knows us.", int(self._service.registered)),
         ):
             yield GaugeMetricFamily(f"headrace_datanode_{name}", words, value)
+        name, words = compiled.GAUGE
+        yield GaugeMetricFamily(f"headrace_{name}", words, compiled.is_compiled())
 
 
 def _json(status: int, body: dict[str, Any]) -> Page:

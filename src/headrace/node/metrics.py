@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from headrace.base import compiled
 from headrace.broker.api.registry import BY_KEY as BROKER_APIS
 from headrace.broker.broker import Broker
 from headrace.broker.cordon import cordoned_paths
@@ -159,6 +160,7 @@ class MetricsPage:
             ("request_buffer_bytes", "Half-read requests.", self._pool.private_bytes),
             ("loop_stall_max_ms", "The longest stall.", self._loop.loop_stall_ms_max),
             ("rss_max_bytes", "Peak memory.", usage.ru_maxrss * 1024),
+            (*compiled.GAUGE, compiled.is_compiled()),
         )
 
     def _broker_counters(self, broker: Broker) -> Rows:

@@ -10,6 +10,7 @@ import resource
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from headrace.base import compiled
 from headrace.base.promise import Promise
 from headrace.base.web import JSON, WebRequest, WebResponse
 from headrace.namespace.namenode import NameNode
@@ -203,6 +204,7 @@ class NameNodePages:
         stats = namenode.fs_stats()
         resident_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return [
+            (*compiled.GAUGE, compiled.is_compiled()),
             ("namespace_inodes", "Files, directories and symlinks.", len(namenode.ns.inodes)),
             ("namespace_blocks", "Blocks.", len(namenode.ns.blocks)),
             ("datanodes_live", "DataNodes that are heard of.", len(namenode.datanodes.live())),
