@@ -1,11 +1,13 @@
 """What pyproject.toml can't say: with HEADRACE_COMPILE=1 the modules it lists become C extensions.
 
-    HEADRACE_COMPILE=1 pip install .    # needs a C compiler, Python's headers and mypy
+    pip install mypy setuptools
+    HEADRACE_COMPILE=1 pip install --no-build-isolation .    # needs a C compiler, Python's headers
 
-`make setup` does the same for the tree (`tools/compile_modules.py`).
+`make setup` does the same for the tree (`tools/compile_modules.py`), where edits have to count.
 """
 
 import os
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from setuptools import setup
 def extensions() -> list[Any]:
     if os.environ.get("HEADRACE_COMPILE") != "1":
         return []
+    if "editable_wheel" in sys.argv:
+        raise SystemExit("an editable install is of sources; make setup compiles beside them")
     from mypyc.build import mypycify
 
     listed = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["headrace"]["compiled"]

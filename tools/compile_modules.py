@@ -9,6 +9,7 @@ tells when it is used.
 """
 
 import ast
+import fcntl
 import hashlib
 import os
 import shutil
@@ -43,7 +44,7 @@ def listed_modules() -> list[str]:
 
 
 def imports_of(module: str) -> Iterator[str]:
-    """Modules of ours that this one names: their types and constants are in its code."""
+    """What this one names, modules or not: types and constants of modules are in its code."""
     for node in ast.walk(ast.parse(path_of(module).read_text())):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
@@ -53,23 +54,25 @@ def imports_of(module: str) -> Iterator[str]:
 
 
 def watched_modules(listed: list[str]) -> list[str]:
-    """All whose change makes what is compiled old."""
-    named = {name for module in listed for name in imports_of(module)}
-    return sorted(
-        {
-            *listed,
-            *(name for name in named if name.startswith("headrace.") and path_of(name).is_file()),
-        }
-    )
+    """All whose change makes what is compiled old: the listed ones, what they import, and so on."""
+    watched: set[str] = set()
+    waiting = list(listed)
+    while waiting:
+        name = waiting.pop()
+        if name not in watched and name.startswith("headrace.") and path_of(name).is_file():
+            watched.add(name)
+            waiting += imports_of(name)
+    return sorted(watched)
 
 
 def digest_of(watched: list[str], listed: list[str]) -> str:
+    """Of all that a build is made of; it is also what the build is called."""
     digest = hashlib.sha256()
     for word in (sys.version, version("mypy"), EXTENSION_SUFFIXES[0], *listed):
         digest.update(word.encode() + b"\0")
     for path in (ROOT / "setup.py", *map(path_of, watched)):
         digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
 def missing_tool() -> str:
@@ -81,10 +84,9 @@ def missing_tool() -> str:
     return ""
 
 
-def compile_them() -> bool:
-    BUILD.mkdir(parents=True, exist_ok=True)
+def compile_them(folder: Path) -> bool:
     command = [sys.executable, "setup.py", "--quiet", "build_ext"]
-    command += ["--build-lib", str(FOLDER), "--build-temp", str(BUILD / "objects")]
+    command += ["--build-lib", str(folder), "--build-temp", str(BUILD / "objects")]
     environment = {**os.environ, "HEADRACE_COMPILE": "1", "HEADRACE_COMPILE_DIR": str(BUILD)}
     with LOG.open("w") as log:
         done = subprocess.run(
@@ -93,19 +95,58 @@ def compile_them() -> bool:
     return done.returncode == 0
 
 
-def write_list(digest: str, watched: list[str], listed: list[str], looks: dict[str, str]) -> None:
-    lines = [f"{EXTENSION_SUFFIXES[0]} {digest}"]
+def write_list(build: str, watched: list[str], listed: list[str], looks: dict[str, str]) -> None:
+    lines = [f"{EXTENSION_SUFFIXES[0]} {build}"]
     lines += [f"{name} {'c' if name in listed else '-'} {looks[name]}" for name in watched]
-    draft = FOLDER / "draft"
-    draft.write_text("\n".join(lines) + "\n")
-    draft.rename(FOLDER / compiled.LIST)
+    text = "\n".join(lines) + "\n"
+    path = FOLDER / compiled.LIST
+    if not path.exists() or path.read_text() != text:
+        draft = FOLDER / "draft"
+        draft.write_text(text)
+        draft.rename(path)
 
 
-def written_digest() -> str:
+def listed_build() -> str:
+    """The folder that the list names."""
     try:
         return (FOLDER / compiled.LIST).read_text().split(None, 2)[1]
     except (OSError, IndexError):
         return ""
+
+
+def forget_builds(*kept: str) -> None:
+    """Those that nobody may be about to load."""
+    for folder in FOLDER.iterdir():
+        if folder.is_dir() and folder.name not in kept:
+            shutil.rmtree(folder)
+
+
+def look_and_compile(listed: list[str]) -> int:
+    watched = watched_modules(listed)
+    # Looked at before they are read: an edit meanwhile makes them look changed, not compiled.
+    looks = {name: compiled.look_of(str(path_of(name))) for name in watched}
+    build = digest_of(watched, listed)
+    before = listed_build()
+    if before == build:
+        write_list(build, watched, listed, looks)
+        return 0
+    tool = missing_tool()
+    if tool:
+        print(f"setup: {tool} is missing: all code is interpreted, at up to twice the CPU")
+        return int(os.environ.get("CI") == "true")
+    print(f"setup: compiling {len(listed)} modules, about a minute", flush=True)
+    began_s = time.monotonic()
+    forget_builds(before)
+    if not compile_them(FOLDER / build):
+        last = "".join(LOG.read_text().splitlines(keepends=True)[-20:])
+        print(f"{last}setup: compiling failed ({LOG.relative_to(ROOT)}): the code is interpreted")
+        return int(os.environ.get("CI") == "true")
+    if digest_of(watched, listed) != build:
+        print("setup: sources have changed meanwhile: the next `make setup` compiles them")
+        return 0
+    write_list(build, watched, listed, looks)
+    print(f"setup: compiled in {time.monotonic() - began_s:.0f} s")
+    return 0
 
 
 def main() -> int:
@@ -113,28 +154,11 @@ def main() -> int:
     if "--list" in sys.argv[1:]:
         print(*(path_of(name).relative_to(ROOT) for name in listed))
         return 0
-    watched = watched_modules(listed)
-    # Looked at before they are read: an edit meanwhile makes them look changed, not compiled.
-    looks = {name: compiled.look_of(str(path_of(name))) for name in watched}
-    digest = digest_of(watched, listed)
-    if written_digest() == digest:
-        write_list(digest, watched, listed, looks)
-        return 0
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    tool = missing_tool()
-    if tool:
-        print(f"setup: {tool} is missing: the NameNode's code is interpreted, at twice the CPU")
-        return int(os.environ.get("CI") == "true")
-    print(f"setup: compiling {len(listed)} modules, about a minute", flush=True)
-    began_s = time.monotonic()
-    if not compile_them():
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        last = "".join(LOG.read_text().splitlines(keepends=True)[-20:])
-        print(f"{last}setup: compiling failed ({LOG.relative_to(ROOT)}): the code is interpreted")
-        return int(os.environ.get("CI") == "true")
-    write_list(digest, watched, listed, looks)
-    print(f"setup: compiled in {time.monotonic() - began_s:.0f} s")
-    return 0
+    for folder in (BUILD, FOLDER):
+        folder.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one `make` at a time; it goes with the process
+        return look_and_compile(listed)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 """Modules that were compiled to C: whether they are taken instead of their sources.
 
 `make setup` compiles the modules that pyproject.toml lists (`tool.headrace.compiled`) by mypyc into
-`_compiled` beside the rooms, and writes a list there: what their sources, and all that these
-import, looked like then.
+`_compiled` beside the rooms, each build in a folder of its own, and writes a list there: what their
+sources, and all that these import, looked like then.
 
 Owns: that list and what follows from it, all or nothing: as soon as one file of it has changed the
 sources are read, so that an edit takes effect at once and no half of the code is old.
 `HEADRACE_INTERPRETED=1` has the sources read in any case. An installed wheel has its compiled
 modules in their usual places and no list.
 
-    list   | .cpython-311-x86_64-linux-gnu.so DIGEST   | how their files end, and of what they are
+    list   | .cpython-311-x86_64-linux-gnu.so 3f8a…    | how their files end, and in which folder
            | headrace.wire.hadoop.rpc_frames c 9120 17…  | name, c: compiled, size, modified, ns
            | headrace.base.errors - 2410 17…             | -: only imported by one of them
 """
@@ -36,12 +36,13 @@ def look_of(path: str) -> str:
 
 def compiled_modules(package: str) -> dict[str, str]:
     """The files of the modules that may be taken, by name; none if a source has changed."""
-    folder, root = f"{package}/{FOLDER}", os.path.dirname(package)
+    root = os.path.dirname(package)
     try:
-        with open(f"{folder}/{LIST}") as file:
+        with open(f"{package}/{FOLDER}/{LIST}") as file:
             head, *lines = file.read().splitlines()
-        suffix = head.split()[0]
-        if suffix != EXTENSION_SUFFIXES[0]:
+        suffix, build = head.split()
+        folder = f"{package}/{FOLDER}/{build}"
+        if suffix != EXTENSION_SUFFIXES[0] or not os.path.isfile(f"{folder}/{GROUP}{suffix}"):
             return {}
         found = {GROUP: f"{folder}/{GROUP}{suffix}"}
         for line in lines:

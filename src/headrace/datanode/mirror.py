@@ -104,8 +104,9 @@ class Mirror:
             if found is None:
                 return 0
             raw, position = found
+            answer = parse_message(BlockOpResponseProto, raw)
             on_answer, self._on_answer = self._on_answer, None
-            on_answer(parse_message(BlockOpResponseProto, raw), "")
+            on_answer(answer, "")
         return self._take_acks(view, position)
 
     def _take_acks(self, view: memoryview, position: int) -> int:

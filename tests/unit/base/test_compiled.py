@@ -12,6 +12,7 @@ from headrace.base import compiled
 from headrace.base.compiled import CompiledFinder, compiled_modules, look_of
 
 SUFFIX = EXTENSION_SUFFIXES[0]
+BUILD = "0123abcd"
 PACKAGE = Path(compiled.__file__).parents[1]
 
 
@@ -19,7 +20,8 @@ PACKAGE = Path(compiled.__file__).parents[1]
 def package(tmp_path: Path) -> Path:
     """A package with two modules, of which `house.room` was compiled."""
     house = tmp_path / "house"
-    (house / compiled.FOLDER).mkdir(parents=True)
+    (house / compiled.FOLDER / BUILD).mkdir(parents=True)
+    (house / compiled.FOLDER / BUILD / f"{compiled.GROUP}{SUFFIX}").touch()
     (house / "room.py").write_text("WALLS = 4\n")
     (house / "limits.py").write_text("WALLS_MAX = 4\n")
     write_list(house)
@@ -28,7 +30,7 @@ def package(tmp_path: Path) -> Path:
 
 def write_list(house: Path, suffix: str = SUFFIX) -> None:
     lines = [
-        f"{suffix} 0123abcd",
+        f"{suffix} {BUILD}",
         f"house.room c {look_of(str(house / 'room.py'))}",
         f"house.limits - {look_of(str(house / 'limits.py'))}",
     ]
@@ -36,7 +38,7 @@ def write_list(house: Path, suffix: str = SUFFIX) -> None:
 
 
 def test_what_was_compiled_is_taken_and_what_it_imports_is_not(package: Path) -> None:
-    folder = package / compiled.FOLDER
+    folder = package / compiled.FOLDER / BUILD
     assert compiled_modules(str(package)) == {
         "house.room": f"{folder}/house/room{SUFFIX}",
         compiled.GROUP: f"{folder}/{compiled.GROUP}{SUFFIX}",
@@ -65,6 +67,11 @@ def test_nothing_is_taken_of_another_python(package: Path) -> None:
 def test_a_broken_list_is_no_list(package: Path, text: str) -> None:
     (package / compiled.FOLDER / compiled.LIST).write_text(text)
     assert "house.room" not in compiled_modules(str(package))
+
+
+def test_nothing_is_taken_of_a_build_that_is_gone(package: Path) -> None:
+    (package / compiled.FOLDER / BUILD / f"{compiled.GROUP}{SUFFIX}").unlink()
+    assert compiled_modules(str(package)) == {}
 
 
 def test_no_list_no_modules(tmp_path: Path) -> None:

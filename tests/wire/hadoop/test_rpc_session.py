@@ -324,7 +324,8 @@ def test_the_header_of_a_known_client_is_read_as_that_of_any(call_id: int) -> No
 
 
 @pytest.mark.parametrize(
-    "number", [b"\x01", b"\x02\x02", b"\x82\x82", b"\x82\x02\x02", b"\x82" * 3]
+    "number",
+    [b"\x01", b"\x02\x02", b"\x82\x82", b"\x82\x02\x02", b"\x82" * 3, b"\x80\x80\x80\x80\x10"],
 )
 def test_a_call_id_that_is_no_number_of_its_length_is_not_read(number: bytes) -> None:
     tail, _ = rpc_frames.tails(CLIENT_ID)
@@ -334,6 +335,11 @@ def test_a_call_id_that_is_no_number_of_its_length_is_not_read(number: bytes) ->
     except ProtocolError:
         taken = None
     assert taken is None
+
+
+def test_a_call_id_of_more_than_32_bits_is_left_to_the_message() -> None:
+    body = b"\x08\x02\x10\x00\x18\x80\x80\x80\x80\x10\x22\x10" + CLIENT_ID + b"\x28\x00"
+    assert rpc_frames.take_call(memoryview(bytes((len(body),)) + body + bytes(64))) is None
 
 
 @pytest.mark.parametrize("value", [-1, -128, -129, -(2**40)])

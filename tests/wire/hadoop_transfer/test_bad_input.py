@@ -71,6 +71,27 @@ def test_not_a_request(nodes: Nodes, bytes_sent: bytes) -> None:
         assert peer.at_end()
 
 
+def no_text(request: bytes) -> bytes:
+    """What is no UTF-8 in the place of `QQ`."""
+    assert b"QQ" in request
+    return request.replace(b"QQ", b"\xff\xfe")
+
+
+@pytest.mark.parametrize("stage", [Stage.PIPELINE_SETUP_CREATE, Stage.PIPELINE_SETUP_APPEND])
+@pytest.mark.parametrize("place", ["client", "pool", "target"])
+def test_text_that_is_no_utf_8(nodes: Nodes, place: str, stage: Stage) -> None:
+    block = ExtendedBlock("QQ" if place == "pool" else POOL.pool_id, 8, 1001)
+    where = DatanodeIDProto(
+        ipAddr="QQ", hostName="h", datanodeUuid="u", xferPort=1, infoPort=2, ipcPort=3
+    )
+    targets = [DatanodeInfoProto(id=where)] if place == "target" else []
+    name = "QQ" if place == "client" else "client"
+    request = write_request(block, targets, stage=stage, stamp=1001, name=name)
+    with Peer(nodes[0].address) as peer:
+        peer.send(no_text(encode_request(Op.WRITE_BLOCK, request)))
+        assert peer.at_end()
+
+
 def test_a_request_in_single_bytes(nodes: Nodes) -> None:
     request = pb.OpReadBlockProto(header=client_header(GOOD), offset=0, len=3000)
     with Peer(nodes[0].address) as peer:

@@ -210,7 +210,7 @@ def take_repeated_call(frame: bytes, tail: bytes) -> tuple[int, int] | None:
         zigzag, behind = read_varint(frame, 6)
         if behind != start:
             return None
-    return None if zigzag & 1 else (zigzag >> 1, end)
+    return None if zigzag & 1 or zigzag > 0xFFFFFFFF else (zigzag >> 1, end)
 
 
 def repeated_answer(call_id: int, answer_tail: bytes, body: bytes) -> bytes:
@@ -247,7 +247,7 @@ def take_call(view: memoryview) -> tuple[int, bytes, int, int] | None:
     zigzag = view[6]
     if zigzag >= 0x80:
         zigzag, position = read_varint(view, 6)
-    if zigzag & 1 or view[position : position + 2] != _CLIENT_ID:
+    if zigzag & 1 or zigzag > 0xFFFFFFFF or view[position : position + 2] != _CLIENT_ID:
         return None
     behind = position + 18
     # One byte of retry count: up to 63 retries.

@@ -8,13 +8,16 @@ Owns: which fields of a message are text, found once for each class. Must not kn
 """
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
+
+_SHOWN_BYTES: Final = 80
+"""Of what is refused: it may be as long as a frame."""
 
 
 class TextField(NamedTuple):
@@ -50,4 +53,5 @@ def _check(message: Any, fields: tuple[TextField, ...]) -> None:
             if inside is not None:
                 _check(value, text_fields(inside))
             elif type(value) is bytes:
-                raise RemoteError(java.HADOOP_ILLEGAL_ARGUMENT, f"{name} is not UTF-8: {value!r}")
+                shown = value[:_SHOWN_BYTES]
+                raise RemoteError(java.HADOOP_ILLEGAL_ARGUMENT, f"{name} is not UTF-8: {shown!r}")

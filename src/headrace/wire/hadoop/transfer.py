@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from headrace.base.errors import ProtocolError
+from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos.data_transfer_pb2 import (
     BlockOpResponseProto,
     ChecksumProto,
@@ -26,6 +27,7 @@ from headrace.wire.hadoop.protos.data_transfer_pb2 import (
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, ExtendedBlockProto
 from headrace.wire.hadoop.protos.security_pb2 import TokenProto
 from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.texts import check_texts
 
 DATA_TRANSFER_VERSION: Final = 28
 OP_MESSAGE_BYTES_MAX: Final = 1024 * 1024
@@ -148,6 +150,10 @@ def parse_message(kind: type[M], raw: memoryview) -> M:
         raise ProtocolError(f"{kind.__name__} can't be read: {error}") from error
     if not message.IsInitialized():
         raise ProtocolError(f"{kind.__name__} lacks a required field")
+    try:
+        check_texts(message)
+    except RemoteError as error:
+        raise ProtocolError(f"{kind.__name__}: {error.message}") from error
     return message
 
 

@@ -52,6 +52,12 @@ def test_it_is_refused_by_the_name_of_its_field(message: Any, name: str) -> None
     assert refused.value.class_name == java.HADOOP_ILLEGAL_ARGUMENT
 
 
+def test_a_refusal_shows_only_the_beginning() -> None:
+    with pytest.raises(RemoteError) as refused:
+        check_texts(spoiled(pb.GetFileInfoRequestProto(src="/QQ" + "x" * 1_000_000)))
+    assert len(refused.value.message) < 1_000
+
+
 def test_bytes_are_no_text() -> None:
     check_texts(pb.GetListingRequestProto(src="/", startAfter=b"\xff", needLocation=False))
 
