@@ -28,7 +28,7 @@ def extensions() -> list[Any]:
         opt_level="1",
         debug_level="0",
         group_name="headrace",
-        target_dir=os.environ.get("HEADRACE_COMPILE_DIR", ".build/mypyc"),
+        target_dir=".build/mypyc",
     )
 
 

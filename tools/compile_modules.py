@@ -87,7 +87,7 @@ def missing_tool() -> str:
 def compile_them(folder: Path) -> bool:
     command = [sys.executable, "setup.py", "--quiet", "build_ext"]
     command += ["--build-lib", str(folder), "--build-temp", str(BUILD / "objects")]
-    environment = {**os.environ, "HEADRACE_COMPILE": "1", "HEADRACE_COMPILE_DIR": str(BUILD)}
+    environment = {**os.environ, "HEADRACE_COMPILE": "1"}
     with LOG.open("w") as log:
         done = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False
