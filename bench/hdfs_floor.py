@@ -1,9 +1,10 @@
 """The floor under a file system: what its client, the kernel and the disk ask for by themselves.
 
-- `names`: a NameNode that knows nothing. A conversation opens as any of Hadoop RPC; then each call
-  is answered with bytes that were made before. Changes that come together share a write of some
-  hundred bytes and one fdatasync, over zeros that were written before, as an edit log takes them.
-  It looks for the next call for a moment before it sleeps. hdfs-native is the client.
+- `names`: a NameNode that knows nothing. A conversation opens as any of Hadoop RPC; then a loop in
+  C (`names_floor.c`) answers each call with bytes that were made before. Changes that come together
+  share a write of some hundred bytes and one fdatasync, over zeros that were written before, as an
+  edit log takes them. It looks for the next call for a moment before it sleeps. hdfs-native is the
+  client.
 - `relay`: a DataNode that looks at nothing but the checksum of its last node: a socket, reads of
   1 MiB, the same bytes to the next in line and to a file, around the page cache. The file takes
   the place of one as large and is synced after each 128 MiB, as hdfs-native asks for at the end
@@ -15,10 +16,11 @@ its port in a JSON line.
 """
 
 import contextlib
+import ctypes
 import json
 import mmap
 import os
-import selectors
+import select
 import signal
 import socket
 import subprocess
@@ -27,17 +29,17 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import crc32c
 from bench.floor import PIECE_BYTES
 from bench.servers import BUILD, ROOT, cpu_seconds
 
 from headrace.runtime import socket_options
-from headrace.wire.hadoop import rpc_frames as frames
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos.acl_pb2 import FsPermissionProto
+from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
 from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
 
@@ -45,7 +47,7 @@ EDIT_BYTES = 250
 """About what ours writes for a create or a close."""
 EDIT_LOG_BYTES = 64 << 20
 BLOCK_BYTES = 128 << 20
-AWAKE_S = 250e-6
+AWAKE_US = 250
 CHANGES = {"create", "complete", "rename2", "delete", "mkdirs"}
 
 _STATUS = hdfs.HdfsFileStatusProto(
@@ -102,64 +104,32 @@ class Wire:
         pass
 
 
-class Peer:
-    """One client: opened by the protocol's own code, then answered by hand."""
-
-    def __init__(self, sock: socket.socket, endpoint: RpcEndpoint) -> None:
-        self.socket = sock
-        self._endpoint = endpoint
-        self._session = RpcSession(endpoint, Wire(sock))
-        self._is_open = False
-        self._data = b""
-
-    def take(self) -> tuple[list[bytes], bool]:
-        """Read; the answers, and whether one of them is to a change. EOFError at the end."""
-        data = self.socket.recv(65_536)
-        if not data:
-            raise EOFError
-        data = self._data + data
-        if not self._is_open:
-            if len(data) < 7:
-                self._data = data
-                return [], False
-            self._session.on_preamble(data[:7])
-            self._is_open, data = True, data[7:]
-        answers: list[bytes] = []
-        is_change = False
-        while len(data) >= 4 and len(data) - 4 >= (size := int.from_bytes(data[:4])):
-            frame, data = data[4 : 4 + size], data[4 + size :]
-            answer, changes = self._answer(frame)
-            is_change = is_change or changes
-            if answer:
-                answers.append(answer)
-        self._data = data
-        return answers, is_change
-
-    def _answer(self, frame: bytes) -> tuple[bytes, bool]:
-        if self._session.client_id:
-            tail, answer_tail = frames.tails(self._session.client_id)
-            taken = frames.take_repeated_call(frame, tail)
-            if taken is not None:
-                call_id, position = taken
-                header = frame[position : position + 1 + frame[position]]
-                served = self._endpoint.known.get(header)
-                if served is not None:
-                    answer = frames.repeated_answer(call_id, answer_tail, BODIES[served.name])
-                    return answer, served.name in CHANGES
-        self._session.on_frame(memoryview(frame))
-        self._session.on_read_end()
-        return b"", False
+def open_conversation(sock: socket.socket, endpoint: RpcEndpoint) -> None:
+    """By the protocol's own code, up to the answer to the first call."""
+    session = RpcSession(endpoint, Wire(sock))
+    session.on_preamble(sock.recv(OPENING_BYTES, socket.MSG_WAITALL))
+    while not session.client_id:
+        size = int.from_bytes(sock.recv(4, socket.MSG_WAITALL))
+        session.on_frame(memoryview(sock.recv(size, socket.MSG_WAITALL)))
+        session.on_read_end()
 
 
-BODIES = {name: message.SerializeToString() for name, message in ANSWERS.items()}
+class Method(ctypes.Structure):
+    """`struct method` of the loop in C."""
+
+    _fields_: ClassVar = [
+        ("name", ctypes.c_char_p),
+        ("body", ctypes.c_char_p),
+        ("body_bytes", ctypes.c_int),
+        ("is_change", ctypes.c_int),
+    ]
 
 
-def _ready(selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
-    until_s = time.monotonic() + AWAKE_S
-    while time.monotonic() < until_s:
-        if found := selector.select(0):
-            return found
-    return selector.select()
+def _loop() -> ctypes.CDLL:
+    source, library = ROOT / "bench" / "names_floor.c", BUILD / "names_floor.so"
+    flags = ("-O2", "-Wall", "-shared", "-fPIC", "-o", library)
+    subprocess.run([os.environ.get("CC", "cc"), *flags, source], check=True)
+    return ctypes.CDLL(str(library))
 
 
 def serve_names(path: Path) -> None:
@@ -169,34 +139,23 @@ def serve_names(path: Path) -> None:
     edits = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     os.write(edits, bytes(EDIT_LOG_BYTES))
     os.fsync(edits)
-    edit, position = os.urandom(EDIT_BYTES), 0
-    selector = selectors.DefaultSelector()
+    bodies = {name: message.SerializeToString() for name, message in ANSWERS.items()}
+    assert all(len(body) < 0x80 for body in bodies.values()), "a size is one byte"
+    known = [
+        Method(name.encode(), body, len(body), name in CHANGES) for name, body in bodies.items()
+    ]
+    methods = (Method * (len(known) + 1))(*known)
+    epoll = select.epoll()
+    loop = _loop()
+    served = (epoll.fileno(), edits, methods, EDIT_BYTES, ctypes.c_int64(EDIT_LOG_BYTES), AWAKE_US)
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-        selector.register(listener, selectors.EVENT_READ)
+        threading.Thread(target=loop.serve, args=served, daemon=True).start()
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
         while True:
-            ready: list[tuple[socket.socket, bytes]] = []
-            changes = 0
-            for key, _ in _ready(selector):
-                if key.data is None:
-                    sock, _ = listener.accept()
-                    socket_options.prepare(sock)
-                    selector.register(sock, selectors.EVENT_READ, Peer(sock, endpoint))
-                    continue
-                try:
-                    answers, is_change = key.data.take()
-                except (EOFError, OSError):
-                    selector.unregister(key.fileobj)
-                    key.data.socket.close()
-                    continue
-                changes += is_change
-                if answers:
-                    ready.append((key.data.socket, b"".join(answers)))
-            if changes:
-                position += os.pwrite(edits, edit * changes, position)
-                os.fdatasync(edits)
-            for sock, answer in ready:
-                sock.sendall(answer)
+            sock, _ = listener.accept()
+            socket_options.prepare(sock)
+            open_conversation(sock, endpoint)
+            epoll.register(sock.detach(), select.EPOLLIN)
 
 
 class BlockFiles:
