@@ -81,7 +81,7 @@ def _difference_part(part: SnapshotDiffListing) -> pb.GetSnapshotDiffReportListi
             fileId=entry.inode_id,
             isReference=entry.kind == "R" or (entry.kind == "M" and entry.directory_id != 0),
         )
-        if entry.target_path:
+        if entry.target_path or entry.kind != "-":
             message.targetPath = entry.target_path.encode()
     path, index = part.cursor or ("", -1)
     listing.cursor.startPath = path.encode()
