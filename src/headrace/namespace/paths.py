@@ -218,10 +218,13 @@ def _has_snapshot_folder(ns: "Namespace", directory: DirectoryInode) -> bool:
 
 
 def _seen_by_snapshot(directory: DirectoryInode, rest: list[str]) -> Inode:
-    """Who may enter a snapshot is as it was then."""
+    """Who may enter a snapshot is as it was then; where none is named, as of the last one."""
     kept = directory.snapshots
-    snapshot = None if kept is None or not rest else kept.get(rest[0])
-    return directory if snapshot is None else directory.at(snapshot.snapshot_id)
+    if not kept:
+        return directory
+    last_id = max(snapshot.snapshot_id for snapshot in kept.values())
+    snapshot = kept.get(rest[0]) if rest else None
+    return directory.at(last_id if snapshot is None else snapshot.snapshot_id)
 
 
 def _resolve_snapshot(

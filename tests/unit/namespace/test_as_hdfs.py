@@ -146,15 +146,15 @@ def test_what_create_asks_first(cluster: SimulatedNameNode) -> None:
 
 
 def test_a_sticky_directory_guards_against_removal_alone(cluster: SimulatedNameNode) -> None:
-    cluster.ask(Mkdirs("/tmp", 0o1777))
-    cluster.ask(SetPermission("/tmp", 0o1777))
-    cluster.write("/tmp/ann", 10)
-    cluster.ask(SetOwner("/tmp/ann", "ann", None))
-    cluster.ask(SetPermission("/tmp/ann", 0o666))
-    for request in (Delete("/tmp/ann", False), Rename2("/tmp/ann", "/tmp/x")):
+    cluster.ask(Mkdirs("/shared", 0o1777))
+    cluster.ask(SetPermission("/shared", 0o1777))
+    cluster.write("/shared/ann", 10)
+    cluster.ask(SetOwner("/shared/ann", "ann", None))
+    cluster.ask(SetPermission("/shared/ann", 0o666))
+    for request in (Delete("/shared/ann", False), Rename2("/shared/ann", "/shared/x")):
         assert refused(cluster, request, cluster.caller("eve")) == java.ACCESS_CONTROL
-    cluster.ask(create("/tmp/ann", 3), cluster.caller("eve"))
-    assert cluster.ask(GetFileInfo("/tmp/ann")).owner == "eve"
+    cluster.ask(create("/shared/ann", 3), cluster.caller("eve"))
+    assert cluster.ask(GetFileInfo("/shared/ann")).owner == "eve"
 
 
 def test_who_may_delete_is_asked_before_what_is_there(cluster: SimulatedNameNode) -> None:

@@ -32,6 +32,7 @@ from headrace.namespace.requests import (
 from headrace.namespace.status import status_of
 from headrace.namespace.values import (
     FileStatus,
+    SnapshotDiffEntry,
     SnapshotDiffListing,
     SnapshotDiffReport,
     SnapshotStatus,
@@ -297,14 +298,15 @@ def read_diff(
     ns: "Namespace", request: GetSnapshotDiffReport, caller: Caller, _now_ms: int
 ) -> SnapshotDiffReport:
     directory, ids = _compared(ns, request, caller)
-    entries = []
+    entries: list[SnapshotDiffEntry] = []
+    root = request.src
     if ids[0] != ids[1]:
         entries = snapshots.differences(ns, directory, min(ids), max(ids))
+        above = (directory, *directory.ancestors())
+        root = next((d.path() for d in above if d.snapshots is not None), root)
     if ids[0] > ids[1]:
         entries = snapshots.turned_round(entries)
-    return SnapshotDiffReport(
-        request.src, request.from_snapshot, request.to_snapshot, tuple(entries)
-    )
+    return SnapshotDiffReport(root, request.from_snapshot, request.to_snapshot, tuple(entries))
 
 
 def read_diff_listing(
