@@ -61,51 +61,36 @@ def stored(mode: int, entries: Sequence[AclEntry]) -> tuple[int, tuple[AclEntry,
 
 
 def validated(entries: Iterable[AclEntry], entries_max: int) -> list[AclEntry]:
-    """Refuse duplicates, wrong names and too many."""
+    """Refuse duplicates, and too many."""
     result: dict[Key, AclEntry] = {}
     for entry in entries:
         if _key(entry) in result:
-            raise refusal(f"Invalid ACL: multiple entries with same scope, type and name: {entry}")
-        if entry.name and entry.type in (MASK, OTHER):
-            raise refusal(f"Invalid ACL: this entry type must not have a name: {entry}")
+            raise refusal("Invalid ACL: multiple entries with same scope, type and name.")
         result[_key(entry)] = entry
-    for scope in (ACCESS, DEFAULT):
-        if sum(1 for key in result if key[0] == scope) > entries_max:
-            raise refusal(f"Invalid ACL: ACL has more than the maximum of {entries_max} entries")
+    for scope, what in ((ACCESS, "access"), (DEFAULT, "default")):
+        count = sum(1 for key in result if key[0] == scope)
+        if count > entries_max:
+            raise refusal(
+                f"Invalid ACL: ACL has {count} {what} entries, which exceeds maximum of "
+                f"{entries_max}."
+            )
     return list(result.values())
 
 
 def modified(
     existing: Sequence[AclEntry], changes: Sequence[AclEntry], entries_max: int
 ) -> list[AclEntry]:
-    merged = {_key(entry): entry for entry in existing}
-    merged |= {_key(entry): entry for entry in validated(changes, entries_max)}
-    return completed(merged, {_key(entry) for entry in changes}, entries_max)
+    wanted = validated(changes, entries_max)
+    merged = {_key(entry): entry for entry in [*existing, *wanted]}
+    return _completed(merged.values(), wanted, entries_max)
 
 
 def without(
     existing: Sequence[AclEntry], removed: Sequence[AclEntry], entries_max: int
 ) -> list[AclEntry]:
     gone = {_key(entry) for entry in removed}
-    kept = {_key(entry): entry for entry in existing if _key(entry) not in gone}
-    touched_default_base = any(k[0] == DEFAULT for k in gone)
-    if touched_default_base and not any(k[0] == DEFAULT and k[2] for k in kept):
-        _drop_lone_default(kept, gone)
-    return completed(kept, set(), entries_max, recompute=_scopes(removed))
-
-
-def _drop_lone_default(kept: dict[Key, AclEntry], gone: set[Key]) -> None:
-    """Default entries that were all asked to go leave no default ACL behind."""
-    base = [key for key in kept if key[0] == DEFAULT and key[1] != MASK]
-    if not base:
-        for key in [key for key in kept if key[0] == DEFAULT]:
-            del kept[key]
-    elif (DEFAULT, MASK, "") in gone:
-        kept.pop((DEFAULT, MASK, ""), None)
-
-
-def _scopes(entries: Iterable[AclEntry]) -> set[int]:
-    return {entry.scope for entry in entries}
+    kept = [entry for entry in existing if _key(entry) not in gone]
+    return _completed(kept, [e for e in existing if _key(e) in gone], entries_max)
 
 
 def replaced(
@@ -113,52 +98,57 @@ def replaced(
 ) -> list[AclEntry]:
     """setAcl: the scopes that are named are replaced whole; an unnamed default stays."""
     wanted = validated(entries, entries_max)
-    scopes = _scopes(wanted)
+    scopes = {entry.scope for entry in wanted}
     kept = [entry for entry in existing if entry.scope not in scopes]
-    merged = {_key(entry): entry for entry in [*kept, *wanted]}
-    return completed(merged, {_key(e) for e in wanted}, entries_max, recompute=scopes)
+    return _completed([*kept, *wanted], wanted, entries_max)
 
 
-def completed(
-    entries: dict[Key, AclEntry],
-    given: set[Key],
-    entries_max: int,
-    recompute: set[int] | None = None,
+def _completed(
+    entries: Iterable[AclEntry], touched: Sequence[AclEntry], entries_max: int
 ) -> list[AclEntry]:
-    """Add what must be there: default base entries from the access ones, and masks."""
-    if any(key[0] == DEFAULT for key in entries):
+    """Add what must be there: default base entries from the access ones, and masks.
+
+    `touched` are the entries that were given or taken away. A mask alone makes no ACL: it goes
+    where its scope has nothing else.
+    """
+    plain = {_key(entry): entry for entry in entries if entry.type != MASK}
+    masks = {entry.scope: entry for entry in entries if entry.type == MASK}
+    if any(key[0] == DEFAULT for key in plain):
         for kind in (USER, GROUP, OTHER):
-            key = (DEFAULT, kind, "")
-            if key not in entries:
-                source = entries.get((ACCESS, kind, ""))
-                if source is not None:
-                    entries[key] = AclEntry(kind, DEFAULT, source.permission)
-    for scope in (ACCESS, DEFAULT):
-        _complete_mask(entries, scope, given, recompute)
+            source = plain.get((ACCESS, kind, ""))
+            if source is not None:
+                plain.setdefault((DEFAULT, kind, ""), AclEntry(kind, DEFAULT, source.permission))
+    complete = list(plain.values())
+    for scope in sorted({entry.scope for entry in complete}):
+        mask = _mask(scope, complete, masks.get(scope), touched)
+        complete += [] if mask is None else [mask]
+    for entry in complete:
+        if entry.name and entry.type in (MASK, OTHER):
+            raise refusal(f"Invalid ACL: this entry type must not have a name: {entry}.")
     for kind in (USER, GROUP, OTHER):
-        if (ACCESS, kind, "") not in entries:
+        if (ACCESS, kind, "") not in plain:
             raise refusal("Invalid ACL: the user, group and other entries are required.")
-    return validated(_sorted(entries.values()), entries_max)
+    return validated(_sorted(complete), entries_max)
 
 
-def _complete_mask(
-    entries: dict[Key, AclEntry], scope: int, given: set[Key], recompute: set[int] | None
-) -> None:
-    mask_key = (scope, MASK, "")
-    named = [k for k in entries if k[0] == scope and k[2]]
-    if not named and mask_key not in given:
-        entries.pop(mask_key, None)
-        return
-    if mask_key in given:
-        return
-    touched = {k[0] for k in given} if recompute is None else recompute
-    if mask_key in entries and scope not in touched:
-        return
+def _mask(
+    scope: int, entries: Sequence[AclEntry], given: AclEntry | None, touched: Sequence[AclEntry]
+) -> AclEntry | None:
+    """The mask of a scope: as it was told or was, or worked out anew; None: it needs none."""
+    is_needed = any(entry.scope == scope and entry.name for entry in entries)
+    is_touched = any(entry.scope == scope for entry in touched)
+    is_mask_touched = any(entry.scope == scope and entry.type == MASK for entry in touched)
+    if given is None and is_needed and is_mask_touched:
+        raise refusal("Invalid ACL: mask is required and cannot be deleted.")
+    if given is not None and (is_mask_touched or not is_touched):
+        return given
+    if given is None and not is_needed:
+        return None
     union = 0
-    for key, entry in entries.items():
-        if key[0] == scope and (key[1] == GROUP or (key[1] == USER and key[2])):
+    for entry in entries:
+        if entry.scope == scope and (entry.type == GROUP or entry.name):
             union |= entry.permission
-    entries[mask_key] = AclEntry(MASK, scope, union)
+    return AclEntry(MASK, scope, union)
 
 
 def inherited(
@@ -184,7 +174,7 @@ def inherited(
         entries.append(AclEntry(entry.type, ACCESS, permission & 7, entry.name))
     if is_directory:
         entries += default
-    return stored(mode, entries)
+    return stored(asked, entries)
 
 
 # -- records ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.namespace import acls, quotas, refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import DirectoryInode, Inode
-from headrace.namespace.paths import Resolved, plain_names
+from headrace.namespace.paths import RESERVED, SNAPSHOT_DIRECTORY, Resolved, plain_names
 from headrace.namespace.permissions import (
     EXECUTE,
     WRITE,
@@ -67,23 +67,24 @@ def plan(
     *,
     create_parent: bool,
     parent_mode: int | None,
-    space: int = 0,
+    unmasked: int | None = None,
 ) -> NewNames:
     """Check that the last name can be made, and make its missing parents.
 
-    `parent_mode` None: they have the mode of the directory above them.
+    `parent_mode` None: they have the mode of the directory above them. `unmasked` is what default
+    ACLs are applied to instead of a mode that was asked for.
     """
     existing = resolved.chain[-1]
     missing = resolved.names[len(resolved.chain) - 1 :]
-    _check_limits(ns, resolved, missing)
     require_parent_write(ns, resolved, caller)
     assert isinstance(existing, DirectoryInode), "a path goes on below directories only"
-    if len(missing) > 1 and not create_parent:
-        parent = "/" + "/".join(resolved.names[:-1])
-        raise refusals.file_not_found(f"Parent directory doesn't exist: {parent}")
+    if not create_parent:
+        require_parent(resolved)
     check_room(ns, existing)
-    if ns.quota_count:
-        quotas.verify(ns, existing, len(missing), space)
+    for count, name in enumerate(missing, 1):
+        check_name(ns, name, resolved.path, in_root=existing is ns.root and count == 1)
+        if ns.quota_count:
+            quotas.verify(ns, existing, count, 0)
     records: list[Edit] = []
     inode_id, parent_id = ns.last_inode_id + 1, existing.inode_id
     if len(missing) == 1:
@@ -92,8 +93,8 @@ def plan(
     base = existing.access.mode if parent_mode is None else parent_mode
     above_acl = existing.acl
     for name in missing[:-1]:
-        mode = (base | _IMPLICIT_UWX) & 0o1777
-        mode, acl = acls.inherited(above_acl, mode, None, is_directory=True)
+        mode = (base | _IMPLICIT_UWX) & 0o777
+        mode, acl = acls.inherited(above_acl, mode, unmasked, is_directory=True)
         record = Mkdir(
             inode_id=inode_id,
             parent_id=parent_id,
@@ -110,19 +111,29 @@ def plan(
     return inode_id, parent_id, records
 
 
-def _check_limits(ns: "Namespace", resolved: Resolved, missing: list[str]) -> None:
+def require_parent(resolved: Resolved) -> None:
+    """The directory of what is to be made must be there already."""
+    if len(resolved.names) - (len(resolved.chain) - 1) > 1:
+        parent = "/" + "/".join(resolved.names[:-1])
+        raise refusals.file_not_found(f"Parent directory doesn't exist: {parent}")
+
+
+def check_length(ns: "Namespace", path: str, operation: str) -> None:
+    """Of a path on which something is to be made, before anything else is looked at."""
     settings = ns.settings
-    path, names = resolved.path, resolved.names
-    if len(path) > settings.max_path_chars or len(names) > settings.max_path_depth:
+    if len(path) > settings.max_path_chars or path.count("/") > settings.max_path_depth:
         raise refusals.io(
-            f"create: Pathname too long.  Limit {settings.max_path_chars} characters, "
+            f"{operation}: Pathname too long.  Limit {settings.max_path_chars} characters, "
             f"{settings.max_path_depth} levels."
         )
-    for name in missing:
-        check_name(ns, name, path)
 
 
-def check_name(ns: "Namespace", name: str, path: str) -> None:
+def check_name(ns: "Namespace", name: str, path: str, *, in_root: bool = False) -> None:
+    check_name_length(ns, name, path)
+    check_name_free(name, in_root=in_root)
+
+
+def check_name_length(ns: "Namespace", name: str, path: str) -> None:
     limit = ns.settings.max_component_length
     size = len(name) if name.isascii() else len(name.encode("utf-8", "surrogatepass"))
     if size > limit:
@@ -131,7 +142,11 @@ def check_name(ns: "Namespace", name: str, path: str) -> None:
             f"The maximum path component name limit of {name} in directory "
             f"{path.rpartition('/')[0] or '/'} is exceeded: limit={limit} length={size}",
         )
-    if name in (".snapshot", ".reserved"):
+
+
+def check_name_free(name: str, *, in_root: bool) -> None:
+    """Not one that means something else."""
+    if name == SNAPSHOT_DIRECTORY or (in_root and name == RESERVED):
         raise refusals.illegal_argument(f'"{name}" is a reserved name.')
 
 

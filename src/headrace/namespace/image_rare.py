@@ -54,6 +54,7 @@ def rare_message(inode: Inode, index: IndexOf) -> pb.RareInode:
             message.namespace_used = features.quota.namespace_used
             message.space_used = features.quota.space_used
         message.storage_policy = features.storage_policy
+        message.directory_access_time_ms = features.access_time_ms
         if features.snapshots is not None:
             message.is_snapshottable = True
             message.snapshot_ids.extend(s.snapshot_id for s in features.snapshots.values())
@@ -81,6 +82,7 @@ def restore_rare(
     features.acl = acls.from_records(message.acl)
     features.xattrs = tuple(XAttr(x.namespace, x.name, x.value) for x in message.xattrs)
     features.storage_policy = message.storage_policy
+    features.access_time_ms = message.directory_access_time_ms
     features.frozen_length = message.frozen_length
     features.captured_by = tuple(ns.snapshots[i] for i in message.captured_by if i in ns.snapshots)
     if message.has_quota:

@@ -86,6 +86,8 @@ class Features:
     """Ascending by snapshot id."""
     frozen_length = -1
     """In a saved state of a file: its length then."""
+    access_time_ms = 0
+    """Of a directory: only setTimes sets it. Files have theirs at hand."""
 
     @property
     def is_plain(self) -> bool:
@@ -99,6 +101,7 @@ class Features:
             or self.captured_by
             or self.saved
             or self.frozen_length >= 0
+            or self.access_time_ms
         )
 
     def copied(self) -> "Features":
@@ -108,6 +111,7 @@ class Features:
         copy.xattrs = self.xattrs
         copy.quota = None if self.quota is None else self.quota.copied()
         copy.storage_policy = self.storage_policy
+        copy.access_time_ms = self.access_time_ms
         return copy
 
 
@@ -199,6 +203,14 @@ class Inode:
         return node.inode_id == ROOT_ID
 
 
+_SIGNED: Final = bytes((value + 128) % 256 for value in range(256))
+
+
+def listing_order(name: str) -> bytes:
+    """A key that sorts names as HDFS does, by signed bytes: what is beyond ASCII comes first."""
+    return name.encode("utf-8", "surrogatepass").translate(_SIGNED)
+
+
 class DirectoryInode(Inode):
     __slots__ = ("_sorted", "children")
 
@@ -221,10 +233,13 @@ class DirectoryInode(Inode):
         self._sorted = None
 
     def names_after(self, start_after: str, count_max: int) -> tuple[list[str], int]:
-        """The next names greater than `start_after`, in order, and how many there are in all."""
+        """The next names behind `start_after`, in HDFS's order, and how many there are in all."""
         if self._sorted is None:
-            self._sorted = sorted(self.children)
-        first = bisect_right(self._sorted, start_after) if start_after else 0
+            is_plain = all(map(str.isascii, self.children))
+            self._sorted = sorted(self.children, key=None if is_plain else listing_order)
+        first = 0
+        if start_after:
+            first = bisect_right(self._sorted, listing_order(start_after), key=listing_order)
         return self._sorted[first : first + count_max], len(self._sorted) - first
 
     @property

@@ -2,7 +2,10 @@
 
 Owns: what a legal path is, `.snapshot` and `.reserved/.inodes`, symlinks on the way.
 Must not know: what is done with what is found.
-Spec: DFSUtil.isValidName, FSPermissionChecker.checkTraverse.
+Spec: DFSUtil.isValidName, FSDirectory.resolvePath, FSPermissionChecker.checkTraverse.
+
+Names that nobody could make (`..`, empty ones) are refused where something is made; anywhere else
+they are names that are not there. The root is always snapshottable, as far as `/.snapshot` goes.
 
 Invariants: no inode behind a directory that the caller may not search is ever told of; a path
 through a symlink is never followed here: the client is told where it leads.
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import CURRENT, DirectoryInode, Inode, SymlinkInode
-from headrace.namespace.permissions import allows, is_unchecked
+from headrace.namespace.permissions import allows, is_unchecked, require_superuser
 from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
@@ -23,9 +26,10 @@ if TYPE_CHECKING:
 
 SNAPSHOT_DIRECTORY: Final = ".snapshot"
 RESERVED: Final = ".reserved"
+RAW: Final = "raw"
 _EXECUTE: Final = 1
 _KNOWN_CHARS_MAX: Final = 512
-_INODE_ID: Final = re.compile(r"[0-9]{1,19}")
+_INODE_ID: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Resolved:
@@ -92,20 +96,28 @@ def plain_names(path: str) -> list[str] | None:
 
 
 def split(path: str) -> list[str]:
-    """Components of a legal absolute path; a refusal otherwise."""
-    if path == "/":
-        return []
-    if path[:1] != "/":
-        raise refusals.invalid_path(path)
-    names = path[1:].split("/")
-    if names[-1] == "":
-        names.pop()
+    """Components of an absolute path on which something can be made; a refusal otherwise."""
+    names = _names(path)
     if _is_plain(path):
         return names
+    if "//" in path.rstrip("/"):
+        raise refusals.invalid_path(path)
     for name in names:
-        if name in ("", ".", "..") or ":" in name or "\x00" in name:
+        if name in (".", "..") or ":" in name or "\x00" in name:
             raise refusals.invalid_path(path)
     return names
+
+
+def _names(path: str) -> list[str]:
+    """Components of an absolute path, whatever they are."""
+    if path[:1] != "/":
+        raise refusals.invalid_path(path)
+    return [name for name in path.split("/") if name]
+
+
+def from_reserved(ns: "Namespace", path: str) -> list[str]:
+    """The names that a path below `/.reserved` stands for."""
+    return _from_reserved(ns, path, _names(path))
 
 
 def find(ns: "Namespace", path: str, caller: Caller) -> Inode | Literal[False] | None:
@@ -138,20 +150,22 @@ def resolve(
     *,
     follow: bool = True,
     write: bool = False,
+    create: bool = False,
 ) -> Resolved:
     """Walk a path. With `follow` a symlink at its end is told to the client as one on the way.
 
-    With `write` a path into a snapshot is refused.
+    With `write` or `create` a path into a snapshot is refused, with `create` an illegal name too;
+    and who makes something is told that a parent is no directory, others that they may not look.
     """
     names = plain_names(path)
     if names is None:
-        return _resolve_any(ns, path, caller, follow, write)
+        return _resolve_any(ns, path, caller, follow, write, create)
     inode: Inode = ns.root
     chain: list[Inode] = [inode]
     unchecked = is_unchecked(ns, caller)
     for name in names:
         if type(inode) is not DirectoryInode:
-            return _resolve_any(ns, path, caller, follow, write)
+            return _resolve_any(ns, path, caller, follow, write, create)
         if not unchecked and not allows(inode, caller, _EXECUTE):
             raise refusals.access_denied(caller.user, "EXECUTE", inode)
         child = inode.children.get(name)
@@ -160,14 +174,18 @@ def resolve(
         chain.append(child)
         inode = child
     if type(inode) is SymlinkInode and follow:
-        return _resolve_any(ns, path, caller, follow, write)
+        return _resolve_any(ns, path, caller, follow, write, create)
     return Resolved(path, names, chain, inode, CURRENT)
 
 
-def _resolve_any(ns: "Namespace", path: str, caller: Caller, follow: bool, write: bool) -> Resolved:
+def _resolve_any(
+    ns: "Namespace", path: str, caller: Caller, follow: bool, write: bool, create: bool
+) -> Resolved:
     """The same for paths that are not plain, or lead through what is no directory."""
-    names = split(path)
+    names = split(path) if create else _names(path)
     if names and names[0] == RESERVED:
+        if (write or create) and names[1:2] == [RAW]:
+            require_superuser(ns, caller)
         names = _from_reserved(ns, path, names)
     directory: Inode = ns.root
     inode: Inode | None = directory
@@ -175,11 +193,16 @@ def _resolve_any(ns: "Namespace", path: str, caller: Caller, follow: bool, write
     unchecked = is_unchecked(ns, caller)
     for index, name in enumerate(names):
         if type(directory) is not DirectoryInode:
-            raise _not_a_directory(directory, names, index)
-        if not unchecked and not allows(directory, caller, _EXECUTE):
-            raise refusals.access_denied(caller.user, "EXECUTE", directory)
-        if name == SNAPSHOT_DIRECTORY and directory.snapshots is not None:
-            return _resolve_snapshot(ns, path, caller, names, index, chain, write)
+            raise _not_a_directory(directory, names, index, create)
+        is_folder = name == SNAPSHOT_DIRECTORY and _has_snapshot_folder(ns, directory)
+        searched = _seen_by_snapshot(directory, names[index + 1 :]) if is_folder else directory
+        if not unchecked and not allows(searched, caller, _EXECUTE):
+            raise refusals.access_denied(caller.user, "EXECUTE", searched)
+        if is_folder:
+            found = _resolve_snapshot(ns, path, caller, names, index, chain, create)
+            if write or create:
+                raise refusals.snapshot_is_read_only()
+            return found
         inode = directory.children.get(name)
         if inode is None:
             return Resolved(path, names, chain, None, CURRENT)
@@ -190,6 +213,20 @@ def _resolve_any(ns: "Namespace", path: str, caller: Caller, follow: bool, write
     return Resolved(path, names, chain, inode, CURRENT)
 
 
+def _has_snapshot_folder(ns: "Namespace", directory: DirectoryInode) -> bool:
+    return directory.snapshots is not None or directory is ns.root
+
+
+def _seen_by_snapshot(directory: DirectoryInode, rest: list[str]) -> Inode:
+    """Who may enter a snapshot is as it was then; where none is named, as of the last one."""
+    kept = directory.snapshots
+    if not kept:
+        return directory
+    last_id = max(snapshot.snapshot_id for snapshot in kept.values())
+    snapshot = kept.get(rest[0]) if rest else None
+    return directory.at(last_id if snapshot is None else snapshot.snapshot_id)
+
+
 def _resolve_snapshot(
     ns: "Namespace",
     path: str,
@@ -197,17 +234,15 @@ def _resolve_snapshot(
     names: list[str],
     index: int,
     chain: list[Inode],
-    write: bool,
+    create: bool,
 ) -> Resolved:
     """`…/.snapshot/NAME/…`: what was there then. `chain` goes on with frozen inodes."""
     root = chain[-1]
     assert isinstance(root, DirectoryInode)
-    assert root.snapshots is not None
-    if write:
-        raise refusals.snapshot_is_read_only()
     if index == len(names) - 1:
         return Resolved(path, names, chain, None, CURRENT)
-    snapshot = root.snapshots.get(names[index + 1])
+    kept = root.snapshots
+    snapshot = None if kept is None else kept.get(names[index + 1])
     if snapshot is None:
         return Resolved(path, names, chain, None, CURRENT)
     unchecked = is_unchecked(ns, caller)
@@ -215,7 +250,7 @@ def _resolve_snapshot(
     chain = [*chain[:-1], inode]
     for position in range(index + 2, len(names)):
         if not isinstance(inode, DirectoryInode):
-            raise _not_a_directory(inode, names, position)
+            raise _not_a_directory(inode, names, position, create)
         if not unchecked and not allows(inode, caller, _EXECUTE):
             raise refusals.access_denied(caller.user, "EXECUTE", inode)
         child = inode.children.get(names[position])
@@ -230,28 +265,32 @@ def _resolve_snapshot(
 
 def snapshot_root(ns: "Namespace", path: str, caller: Caller) -> DirectoryInode | None:
     """The snapshottable directory if the path is its `.snapshot` folder."""
+    path = path.rstrip("/")
     if not path.endswith("/" + SNAPSHOT_DIRECTORY):
         return None
     above = resolve(ns, path[: -len(SNAPSHOT_DIRECTORY) - 1] or "/", caller).inode
-    if isinstance(above, DirectoryInode) and above.snapshots is not None:
+    if type(above) is DirectoryInode and _has_snapshot_folder(ns, above):
         return above
     return None
 
 
 def _from_reserved(ns: "Namespace", path: str, names: list[str]) -> list[str]:
     """`/.reserved/.inodes/ID/…` names an inode by its number; `/.reserved/raw/…` a path."""
-    if len(names) >= 3 and names[1] == ".inodes" and _INODE_ID.fullmatch(names[2]):
+    if len(names) >= 3 and names[1] == ".inodes":
+        if not _INODE_ID.fullmatch(names[2]):
+            raise refusals.file_not_found(f"Invalid inode path: {path}")
         inode = ns.inodes.get(int(names[2]))
         if inode is None:
             raise refusals.file_not_found(f"File for given inode path does not exist: {path}")
         base = inode.path()
         return [*([] if base == "/" else base[1:].split("/")), *names[3:]]
-    if len(names) >= 2 and names[1] == "raw":
-        return names[2:]
+    if len(names) >= 2 and names[1] == RAW:
+        return names[2:] if names[2:] != [RESERVED] else names
     return names
 
 
-def _not_a_directory(inode: Inode, names: list[str], index: int) -> RemoteError:
+def _not_a_directory(inode: Inode, names: list[str], index: int, create: bool) -> RemoteError:
     if isinstance(inode, SymlinkInode):
         return refusals.unresolved_path(inode, names, index - 1)
-    return refusals.parent_not_directory("/" + "/".join(names[:index]) + " (is not a directory)")
+    message = "/" + "/".join(names[:index]) + " (is not a directory)"
+    return refusals.parent_not_directory(message) if create else refusals.denied(message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
-from headrace.namespace.inodes import DirectoryInode, Inode
+from headrace.namespace.inodes import CURRENT, DirectoryInode, Inode
 from headrace.namespace.values import AclEntry
 
 if TYPE_CHECKING:
@@ -115,9 +115,20 @@ def require_owner(ns: "Namespace", inode: Inode, caller: Caller) -> None:
 
 
 def require_parent_write(ns: "Namespace", resolved: "Resolved", caller: Caller) -> None:
-    """To make or remove a name: write on the nearest directory that is there."""
-    if not is_unchecked(ns, caller):
+    """To make a name: write on the nearest directory that is there."""
+    if resolved.names and not is_unchecked(ns, caller):
         require(ns, nearest_directory(resolved), caller, WRITE)
+
+
+def require_removable(ns: "Namespace", resolved: "Resolved", caller: Caller) -> None:
+    """To take a name away: write on its directory, and the sticky bit, as far as both are there."""
+    if not resolved.names or is_unchecked(ns, caller):
+        return
+    parent, inode = resolved.parent, resolved.inode
+    if parent is not None:
+        if inode is not None:
+            require_sticky(ns, parent, inode, caller, resolved.path)
+        require(ns, parent, caller, WRITE)
 
 
 def nearest_directory(resolved: "Resolved") -> Inode:
@@ -137,16 +148,27 @@ def require_sticky(
     raise refusals.sticky(caller.user, parent, inode, path)
 
 
-def require_subtree(ns: "Namespace", top: Inode, caller: Caller, wanted: int) -> None:
-    """To delete a tree: every directory in it that has something must allow it."""
+def require_subtree(
+    ns: "Namespace",
+    top: Inode,
+    caller: Caller,
+    wanted: int,
+    *,
+    snapshot_id: int = CURRENT,
+    empty_too: bool = True,
+) -> None:
+    """Every directory of a tree must allow it, and none may hold another's in spite of its sticky
+    bit: HDFS asks so whatever is wanted. To delete a tree empty ones are not asked."""
     if is_unchecked(ns, caller):
         return
     stack = [top]
     while stack:
         inode = stack.pop()
-        if isinstance(inode, DirectoryInode) and inode.children:
-            require(ns, inode, caller, wanted)
-            for child in inode.children.values():
-                require_sticky(ns, inode, child, caller, child.path())
-                if isinstance(child, DirectoryInode):
-                    stack.append(child)
+        if not isinstance(inode, DirectoryInode) or not (inode.children or empty_too):
+            continue
+        require(ns, inode, caller, wanted)
+        for child in inode.children.values():
+            kept = child.at(snapshot_id)
+            require_sticky(ns, inode, kept, caller, child.path())
+            if isinstance(kept, DirectoryInode):
+                stack.append(kept)

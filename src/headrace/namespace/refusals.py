@@ -37,6 +37,11 @@ def illegal_argument(message: str) -> RemoteError:
     return RemoteError(exceptions.HADOOP_ILLEGAL_ARGUMENT, message)
 
 
+def java_illegal_argument(message: str) -> RemoteError:
+    """Where HDFS lets Java's own check refuse."""
+    return RemoteError(exceptions.ILLEGAL_ARGUMENT, message)
+
+
 def invalid_request(message: str) -> RemoteError:
     return RemoteError(exceptions.INVALID_REQUEST, message)
 

@@ -366,6 +366,8 @@ class GetLocatedFileInfo(NamedTuple):
     """-> FileStatus | None, with locations."""
 
     src: str
+    need_token: bool = False
+    """Who wants to read is asked whether he may."""
 
 
 class GetListing(NamedTuple):
@@ -436,6 +438,12 @@ class GetStoragePolicy(NamedTuple):
 
 class GetErasureCodingPolicy(NamedTuple):
     """-> None: there is no such policy"""
+
+    src: str
+
+
+class GetEncryptionZone(NamedTuple):
+    """-> None"""
 
     src: str
 

@@ -11,7 +11,7 @@ now. Inodes that leave the live tree and are seen by a snapshot move to `detache
 Invariant: a detached inode is named by a saved state of a directory that is live or kept itself.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SavedState
@@ -207,6 +207,21 @@ def differences(
     )
 
 
+def turned_round(entries: list[SnapshotDiffEntry]) -> list[SnapshotDiffEntry]:
+    """The same from the later moment to the earlier; paths stay those of the earlier, as HDFS
+    tells them, but a rename goes the other way."""
+    found = []
+    for entry in entries:
+        if entry.kind == "R":
+            found.append(entry._replace(path=entry.target_path, target_path=entry.path))
+        else:
+            found.append(entry._replace(kind=_TURNED[entry.kind]))
+    return found
+
+
+_TURNED: Final = {"M": "M", "+": "-", "-": "+"}
+
+
 def _modification(path: str, inode: Inode) -> SnapshotDiffEntry:
     inode_id = inode.inode_id
     directory_id = inode_id if isinstance(inode, DirectoryInode) else 0
@@ -259,19 +274,24 @@ def _with_changes_below(ns: "Namespace") -> set[int]:
     return found
 
 
+def _limits(directory: DirectoryInode) -> tuple[int, int] | None:
+    quota = directory.quota
+    return None if quota is None else (quota.namespace, quota.space)
+
+
 def _is_modified(before: Inode, after: Inode) -> bool:
-    """A new name alone is no modification."""
+    """A new name or another time alone is no modification."""
     if before is after:
         return False
     if (
         before.access != after.access
-        or before.modification_time_ms != after.modification_time_ms
         or before.acl != after.acl
         or before.xattrs != after.xattrs
+        or before.storage_policy != after.storage_policy
     ):
         return True
     if isinstance(before, DirectoryInode) and isinstance(after, DirectoryInode):
-        return before.children != after.children
+        return before.children != after.children or _limits(before) != _limits(after)
     if isinstance(before, FileInode) and isinstance(after, FileInode):
         return (before.blocks, before.length, before.replication) != (
             after.blocks,

@@ -3,7 +3,14 @@
 from typing import TYPE_CHECKING
 
 from headrace.namespace.blocks import BlockInfo
-from headrace.namespace.inodes import CURRENT, DirectoryInode, FileInode, Inode, SymlinkInode
+from headrace.namespace.inodes import (
+    CURRENT,
+    ROOT_ID,
+    DirectoryInode,
+    FileInode,
+    Inode,
+    SymlinkInode,
+)
 from headrace.namespace.values import (
     DIRECTORY,
     ExtendedBlock,
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 UNSPECIFIED_POLICY = 0
+_NO_ID = 2**64 - 1
 
 
 def status_of(
@@ -55,7 +63,7 @@ def status_of(
         owner,
         group,
         inode.modification_time_ms,
-        0,
+        0 if features is None else features.access_time_ms,
         inode.target if isinstance(inode, SymlinkInode) else "",
         0,
         0,
@@ -63,7 +71,10 @@ def status_of(
         len(inode.children) if isinstance(inode, DirectoryInode) else 0,
         0 if features is None else features.storage_policy,
         features is not None and bool(features.acl),
-        is_directory and features is not None and features.snapshots is not None,
+        is_directory
+        and (
+            inode.inode_id == ROOT_ID or (features is not None and features.snapshots is not None)
+        ),
     )
 
 
@@ -74,7 +85,7 @@ def _told_length(file: FileInode) -> int:
 
 def snapshot_folder_status() -> FileStatus:
     """`.snapshot` itself: a directory that nobody owns."""
-    return FileStatus(DIRECTORY, "", 0, 0, "", "", 0, 0, "", 0, 0, 0, 0, 0, False, False)
+    return FileStatus(DIRECTORY, "", 0, 0o777, "", "", 0, 0, "", 0, 0, _NO_ID, 0, 0, False, False)
 
 
 def effective_policy(inode: Inode) -> int:
@@ -123,12 +134,13 @@ def located_blocks(
         position += block.num_bytes
     last = file.last_block
     last_located = None
-    is_complete = True
+    is_complete = False  # of a file without blocks too, as clients know it from HDFS
     if last is not None and (not is_saved):
         start = sum(block.num_bytes for block in file.blocks[:-1])
         last_located = located(ns, last, start)
         is_complete = last.uc is None
     elif last is not None:
         last_located = located(ns, last, file_length - min(last.num_bytes, file_length))
+        is_complete = True
     is_open_file = not is_saved and file.writer is not None
     return LocatedBlocks(file_length, tuple(found), is_open_file, last_located, is_complete)

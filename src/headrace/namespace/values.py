@@ -127,7 +127,8 @@ class AclEntry(NamedTuple):
 class AclStatus(NamedTuple):
     owner: str
     group: str
-    mode: int
+    mode: int | None
+    """None of a `.snapshot` folder."""
     sticky: bool
     entries: tuple[AclEntry, ...]
 

@@ -317,9 +317,9 @@ class WriterSide(DatanodeSide):
             return rejected(self._safe_mode_refusal(request))
         try:
             file = append.file_at(self.ns, request.src, caller)
-            require(self.ns, file, caller, WRITE)
             if file.writer is None:
                 return self.read(lambda *_: True, request, caller)
+            require(self.ns, file, caller, WRITE)
             closed = self.release_lease(file)
         except RemoteError as error:
             return rejected(error)

@@ -456,7 +456,7 @@ def _inode_state(ns: Namespace, inode: Inode, *, is_live: bool = True) -> tuple[
     )
     if isinstance(inode, DirectoryInode):
         children = {name: child.inode_id for name, child in inode.children.items()}
-        return (*common, children)
+        return (*common, 0 if features is None else features.access_time_ms, children)
     if isinstance(inode, FileInode):
         blocks = tuple(block.block_id for block in inode.blocks)
         return (*common, inode.replication, inode.block_size, inode.access_time_ms, blocks)

@@ -38,6 +38,7 @@ def full_of_everything() -> SimulatedNameNode:
     cluster.ask(ModifyAclEntries("/e", (AclEntry(0, 0, 7, "ann"), AclEntry(0, 1, 5, "bob"))))
     cluster.ask(SetXAttr("/e/c", XAttr(0, "colour", b"\x00red"), 1))
     cluster.ask(SetQuota("/e", 100, 10**12))
+    cluster.ask(requests.SetTimes("/d", -1, 12345))
     cluster.ask(AllowSnapshot("/d"))
     cluster.ask(CreateSnapshot("/d", "s1"))
     cluster.ask(SetPermission("/d/a", 0o600))

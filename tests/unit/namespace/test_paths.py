@@ -1,6 +1,7 @@
 """The quick ways through paths find what the thorough ones find, or nothing."""
 
 import contextlib
+from functools import partial
 from random import Random
 
 import pytest
@@ -99,11 +100,11 @@ def test_both_walks_find_the_same(seed: int) -> None:
     ns = some_tree(rng).ns
     for _ in range(600):
         path, caller = some_path(rng), rng.choice(CALLERS)
-        follow, write = rng.random() < 0.5, rng.random() < 0.5
+        follow, write, create = (rng.random() < 0.5 for _ in range(3))
         told = []
         for walk in (
-            lambda p=path, c=caller, f=follow, w=write: resolve(ns, p, c, follow=f, write=w),
-            lambda p=path, c=caller, f=follow, w=write: _resolve_any(ns, p, c, f, w),
+            partial(resolve, ns, path, caller, follow=follow, write=write, create=create),
+            partial(_resolve_any, ns, path, caller, follow, write, create),
         ):
             try:
                 found = walk()

@@ -274,7 +274,7 @@ def test_differences(cluster: SimulatedNameNode) -> None:
         ("+", "a", ""),
         ("-", "new", ""),
         ("R", "new/bus", "sub"),
-        ("M", "new/bus/b", ""),
+        ("M", "sub/b", ""),
     ]
     assert sorted(diff(cluster, "s2", "s1")) == sorted(e for e in backwards)
 

@@ -61,10 +61,10 @@ def test_listing_by_pages() -> None:
         start_after = seen[-1].encode()
         if not page.remaining_count:
             break
-    assert seen == sorted(seen, key=str.encode) == ["A", "a", "b", "c", "z", "é"]
+    assert seen == ["é", "A", "a", "b", "c", "z"], "by signed bytes, as HDFS does"
     assert cluster.ask(GetListing("/none", b"")) is None
     garbage = cluster.ask(GetListing("/d", b"bb"))
-    assert [entry.path for entry in garbage.entries] == ["c", "z", "é"]
+    assert [entry.path for entry in garbage.entries] == ["c", "z"]
 
 
 def test_rename2(cluster: SimulatedNameNode) -> None:

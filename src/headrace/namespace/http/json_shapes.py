@@ -130,7 +130,7 @@ def acl_status(status: AclStatus) -> dict[str, Any]:
         "entries": [acl_text(entry) for entry in status.entries],
         "group": status.group,
         "owner": status.owner,
-        "permission": octal(status.mode & 0o777),
+        "permission": octal((status.mode or 0) & 0o777),
         "stickyBit": status.sticky,
     }
 

@@ -28,6 +28,7 @@ from headrace.namespace.http.placing import DataPlaces
 from headrace.namespace.http.snapshot_shapes import storage_policy
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.ops.storage_policy import POLICIES
+from headrace.namespace.paths import split
 from headrace.namespace.permissions import is_superuser
 from headrace.namespace.rpc.asking import ask
 from headrace.namespace.rpc.translation import Groups
@@ -120,6 +121,7 @@ class WebHdfs:
         path = "/" + request.path[len(PREFIX) :]
         if len(path) > 1:
             path = path.rstrip("/")
+        split(path)  # a URL with names that nobody could make is a mistake, whatever is asked
         parameters = Parameters(request)
         user = self._user(parameters)
         caller = Caller(user, self._groups(user), b"", -1, request.address)

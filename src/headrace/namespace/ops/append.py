@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headrace.namespace import quotas, refusals, writing
 from headrace.namespace.blocks import UcState
 from headrace.namespace.caller import Caller
-from headrace.namespace.inodes import FileInode, Writer
+from headrace.namespace.inodes import DirectoryInode, FileInode, Writer
 from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import WRITE, require
 from headrace.namespace.protos import edits_pb2
@@ -27,11 +27,27 @@ def file_at(ns: "Namespace", src: str, caller: Caller, *, write: bool = True) ->
     return inode
 
 
+def writable_at(ns: "Namespace", src: str, caller: Caller) -> FileInode:
+    """The same for who may write it; that is asked first."""
+    inode = resolve(ns, src, caller, write=True).inode
+    if inode is not None:
+        require(ns, inode, caller, WRITE)
+    return file_at(ns, src, caller)
+
+
+def _appendable(ns: "Namespace", src: str, caller: Caller) -> FileInode:
+    inode = resolve(ns, src, caller, write=True).inode
+    if isinstance(inode, DirectoryInode):
+        raise refusals.already_exists(
+            f"Cannot append to directory {src}; already exists as a directory."
+        )
+    return writable_at(ns, src, caller)
+
+
 def decide(
     ns: "Namespace", request: Append, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], LastBlockWithStatus]:
-    file = file_at(ns, request.src, caller)
-    require(ns, file, caller, WRITE)
+    file = _appendable(ns, request.src, caller)
     writing.refuse_if_open(ns, file, request.src, "APPEND_FILE", request.client_name, caller)
     last = file.last_block
     if last is not None and len(last.replicas) < ns.settings.replication_min:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import quotas, refusals
 from headrace.namespace.caller import Caller
-from headrace.namespace.inodes import FileInode, Inode
+from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
 from headrace.namespace.ops.create import check_replication
 from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import WRITE, is_superuser, require, require_owner
@@ -85,8 +85,12 @@ def replay_times(ns: "Namespace", record: edits_pb2.SetTimes) -> None:
     ns.before_change(inode)
     if record.modification_time_ms >= 0:
         inode.modification_time_ms = record.modification_time_ms
-    if record.access_time_ms >= 0 and isinstance(inode, FileInode):
-        inode.access_time_ms = record.access_time_ms
+    if record.access_time_ms >= 0:
+        if isinstance(inode, FileInode):
+            inode.access_time_ms = record.access_time_ms
+        elif isinstance(inode, DirectoryInode):
+            inode.with_features().access_time_ms = record.access_time_ms
+            inode.drop_plain_features()
 
 
 def decide_replication(

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import FileInode
-from headrace.namespace.ops.append import file_at
+from headrace.namespace.ops.append import file_at, writable_at
 from headrace.namespace.paths import resolve
-from headrace.namespace.permissions import READ, WRITE, require, require_parent_write
+from headrace.namespace.permissions import READ, require, require_parent_write
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Concat
@@ -20,9 +20,11 @@ def decide(
     ns: "Namespace", request: Concat, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], None]:
     if not request.sources:
-        raise refusals.illegal_argument("concat: there are no source files")
-    target = file_at(ns, request.target, caller)
-    require(ns, target, caller, WRITE)
+        raise refusals.java_illegal_argument("No sources given")
+    for path in (request.target, *request.sources):
+        if path.startswith(("/.reserved/raw", "/.reserved/.inodes")):
+            raise refusals.io(f"Concat operation doesn't support .reserved relative path : {path}")
+    target = writable_at(ns, request.target, caller)
     if target.writer is not None:
         raise refusals.illegal_argument(
             f"concat: target file {request.target} is under construction"
@@ -41,9 +43,11 @@ def decide(
 def _source(
     ns: "Namespace", src: str, target: FileInode, target_path: str, caller: Caller
 ) -> FileInode:
+    resolved = resolve(ns, src, caller, write=True)
+    if resolved.inode is not None:
+        require(ns, resolved.inode, caller, READ)
+        require_parent_write(ns, resolved, caller)
     source = file_at(ns, src, caller)
-    require(ns, source, caller, READ)
-    require_parent_write(ns, resolve(ns, src, caller, write=True), caller)
     if source is target:
         raise refusals.illegal_argument(
             f"concat: the src file {src} is the same with the target file {target_path}"

@@ -23,8 +23,8 @@ from headrace.namespace.inodes import (
     Writer,
 )
 from headrace.namespace.ops.delete import DeleteEdit
-from headrace.namespace.paths import Resolved, resolve
-from headrace.namespace.permissions import WRITE, require, require_parent_write, require_sticky
+from headrace.namespace.paths import RESERVED, Resolved, resolve
+from headrace.namespace.permissions import WRITE, require, require_parent_write
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import CREATE, OVERWRITE, Create
 from headrace.namespace.settings import NamespaceSettings
@@ -127,26 +127,20 @@ def decide_file(
 ) -> tuple[list[Record], FileInode]:
     """The same for who makes the answer of the file itself."""
     src, asked_mode, client_name, flags, create_parent, replication, block_size, unmasked = request
-    settings = ns.settings
-    if block_size < settings.min_block_size or block_size % settings.bytes_per_checksum:
-        raise _bad_block_size(settings, block_size)
-    check_replication(ns, src, replication, caller)
-    if not client_name:
-        raise refusals.illegal_argument("Client name must not be empty")
     records: list[Record] = []
     above: Inode
     place = creating.free_place(ns, src, caller) if flags & CREATE else None
     if place is not None:
         above, name = place
         inode_id, parent_id = ns.last_inode_id + 1, above.inode_id
+        _check_shape(ns, request, caller)
     else:
-        resolved = resolve(ns, src, caller, write=True)
+        creating.check_length(ns, src, "create")
+        resolved = resolve(ns, src, caller, create=True)
+        _check_place(ns, request, resolved, caller)
+        _check_shape(ns, request, caller)
         if resolved.inode is not None:
             records, resolved = _replace(ns, request, resolved, caller, now_ms)
-        elif not flags & CREATE:
-            raise refusals.file_not_found(
-                f"Can't overwrite non-existent {src} for client {caller.address}"
-            )
         inode_id, parent_id, parents = creating.plan(
             ns, resolved, caller, now_ms, create_parent=create_parent, parent_mode=None
         )
@@ -166,22 +160,45 @@ def decide_file(
     return records, file
 
 
+def _check_place(ns: "Namespace", request: Create, resolved: Resolved, caller: Caller) -> None:
+    """What HDFS asks of the path before it looks at the file that is wanted."""
+    if resolved.names[:1] == [RESERVED] and resolved.names[1:2] != [".inodes"]:
+        raise refusals.invalid_path(request.src)
+    require_parent_write(ns, resolved, caller)
+    inode = resolved.inode
+    if isinstance(inode, DirectoryInode):
+        raise refusals.already_exists(f"{request.src} already exists as a directory")
+    if inode is not None:
+        if request.flags & OVERWRITE:
+            require(ns, inode, caller, WRITE)
+        return
+    if not request.create_parent:
+        creating.require_parent(resolved)
+    if not request.flags & CREATE:
+        raise refusals.file_not_found(
+            f"Can't overwrite non-existent {request.src} for client {caller.address}"
+        )
+
+
+def _check_shape(ns: "Namespace", request: Create, caller: Caller) -> None:
+    settings = ns.settings
+    block_size = request.block_size
+    if block_size < settings.min_block_size or block_size % settings.bytes_per_checksum:
+        raise _bad_block_size(settings, block_size)
+    check_replication(ns, request.src, request.replication, caller)
+    if not request.client_name:
+        raise refusals.illegal_argument("Client name must not be empty")
+
+
 def _replace(
     ns: "Namespace", request: Create, resolved: Resolved, caller: Caller, now_ms: int
 ) -> tuple[list[Record], Resolved]:
-    """The path exists: refuse, or delete what is there and go on as if it never was."""
+    """A file is there: refuse, or delete it and go on as if it never was."""
     file = resolved.inode
-    if isinstance(file, DirectoryInode):
-        raise refusals.already_exists(f"{request.src} already exists as a directory")
     assert isinstance(file, FileInode)
     if not request.flags & OVERWRITE:
-        require_parent_write(ns, resolved, caller)
         writing.refuse_if_open(ns, file, request.src, "CREATE_FILE", request.client_name, caller)
         raise refusals.already_exists(f"{request.src} for client {caller.address} already exists")
-    require(ns, file, caller, WRITE)
-    require_parent_write(ns, resolved, caller)
-    assert file.parent is not None
-    require_sticky(ns, file.parent, file, caller, request.src)
     left = Resolved(resolved.path, resolved.names, resolved.chain[:-1], None, CURRENT)
     return [DeleteEdit(file, now_ms)], left
 

@@ -23,7 +23,7 @@ def decide(
         raise RemoteError(exceptions.UNSUPPORTED_OPERATION, "Symlinks not supported")
     if not request.target or "\x00" in request.target:
         raise RemoteError(exceptions.INVALID_PATH, f"Invalid target name: {request.target}")
-    resolved = resolve(ns, request.link, caller, follow=False, write=True)
+    resolved = resolve(ns, request.link, caller, follow=False, create=True)
     if resolved.inode is not None:
         raise refusals.already_exists(
             f"failed to create link {request.link} either because the filename is invalid or "

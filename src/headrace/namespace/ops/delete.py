@@ -7,12 +7,7 @@ from headrace.namespace.caller import Caller
 from headrace.namespace.edits import PlainEdit, Record, number_field
 from headrace.namespace.inodes import DirectoryInode, Inode
 from headrace.namespace.paths import resolve
-from headrace.namespace.permissions import (
-    is_unchecked,
-    require_parent_write,
-    require_sticky,
-    require_subtree,
-)
+from headrace.namespace.permissions import is_unchecked, require_removable, require_subtree
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import Delete
 from headrace.wire.hadoop import exceptions
@@ -46,18 +41,19 @@ def decide(
 ) -> tuple[list[Record], bool]:
     resolved = resolve(ns, request.src, caller, follow=False, write=True)
     inode = resolved.inode
-    if inode is None or inode is ns.root:
+    if not is_unchecked(ns, caller):
+        require_removable(ns, resolved, caller)
+        if inode is not None:
+            require_subtree(ns, inode, caller, 7, empty_too=False)
+    if inode is None:
         return [], False
     if isinstance(inode, DirectoryInode) and inode.children and not request.recursive:
         raise RemoteError(
             exceptions.PATH_IS_NOT_EMPTY_DIRECTORY,
-            f"{request.src} is non empty': Directory is not empty",
+            f"`{request.src} is non empty': Directory is not empty",
         )
-    if not is_unchecked(ns, caller):
-        require_parent_write(ns, resolved, caller)
-        assert inode.parent is not None
-        require_sticky(ns, inode.parent, inode, caller, request.src)
-        require_subtree(ns, inode, caller, 7)
+    if inode is ns.root:
+        return [], False
     if ns.snapshottable:
         refuse_with_snapshots(ns, inode)
     return [DeleteEdit(inode, now_ms)], True

@@ -29,9 +29,13 @@ def decide(
     may_write: bool = True,
 ) -> tuple[list[Edit], LocatedBlocks]:
     if request.offset < 0:
-        raise refusals.illegal_argument("Negative offset is not supported. File: " + request.src)
+        raise refusals.java_illegal_argument(
+            "Negative offset is not supported. File: " + request.src
+        )
     if request.length < 0:
-        raise refusals.illegal_argument("Negative length is not supported. File: " + request.src)
+        raise refusals.java_illegal_argument(
+            "Negative length is not supported. File: " + request.src
+        )
     resolved = resolve(ns, request.src, caller)
     file = resolved.inode
     if file is None:

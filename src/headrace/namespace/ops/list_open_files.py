@@ -24,14 +24,14 @@ def read(
         for inode_id in lease.files
         if inode_id > request.after_id
     )
-    prefix = request.path.rstrip("/") + "/"
+    top = request.path.rstrip("/")
     found: list[OpenFile] = []
     for inode_id in ids:
         file = ns.inodes.get(inode_id)
         if not isinstance(file, FileInode) or file.writer is None:
             continue
         path = file.path()
-        if path.startswith(prefix):
+        if path == top or path.startswith(top + "/"):
             found.append(OpenFile(inode_id, path, *file.writer))
         if len(found) == _FILES_MAX:
             break

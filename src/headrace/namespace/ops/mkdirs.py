@@ -59,7 +59,8 @@ def decide(
         above, name = place
         inode_id, parent_id = ns.last_inode_id + 1, above.inode_id
     else:
-        resolved = resolve(ns, request.src, caller, write=True)
+        creating.check_length(ns, request.src, "mkdirs")
+        resolved = resolve(ns, request.src, caller, create=True)
         if resolved.inode is not None:
             if isinstance(resolved.inode, DirectoryInode):
                 return [], True
@@ -71,6 +72,7 @@ def decide(
             now_ms,
             create_parent=request.create_parent,
             parent_mode=request.mode,
+            unmasked=request.unmasked,
         )
         records += parents
         above, name = resolved.chain[-1], resolved.name

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 from headrace.namespace import creating, quotas, refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.edits import PlainEdit, Record, number_field, text_field
-from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SymlinkInode
+from headrace.namespace.inodes import CURRENT, DirectoryInode, FileInode, Inode, SymlinkInode
 from headrace.namespace.ops.delete import refuse_with_snapshots
 from headrace.namespace.paths import Resolved, resolve
 from headrace.namespace.permissions import (
+    EXECUTE,
     is_unchecked,
+    require,
     require_parent_write,
-    require_sticky,
+    require_removable,
+    require_subtree,
 )
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import Rename, Rename2
@@ -64,14 +67,16 @@ class RenameEdit(PlainEdit):
 def decide(
     ns: "Namespace", request: Rename, caller: Caller, now_ms: int
 ) -> tuple[list[Record], bool]:
+    creating.check_length(ns, request.dst, "rename")
     source = resolve(ns, request.src, caller, follow=False, write=True)
-    target = resolve(ns, request.dst, caller, follow=False, write=True)
-    if isinstance(target.inode, DirectoryInode) and source.names:
-        into = request.dst.rstrip("/") + "/" + source.name
-        target = resolve(ns, into, caller, follow=False, write=True)
+    target = resolve(ns, request.dst, caller, follow=False, create=True)
+    if isinstance(target.inode, DirectoryInode):
+        target = _inside(ns, target, target.inode, source.name, caller)
     _check_permission(ns, source, target, caller)
     if source.inode is None or source.inode is ns.root:
         return [], False
+    if ns.snapshottable:
+        refuse_with_snapshots(ns, source.inode)
     if target.inode is not None and target.inode is source.inode:
         return [], True
     if target.inode is not None or target.parent is None:
@@ -81,12 +86,24 @@ def decide(
     return [_record(ns, source, target, target.parent, now_ms)], True
 
 
+def _inside(
+    ns: "Namespace", target: Resolved, directory: DirectoryInode, name: str, caller: Caller
+) -> Resolved:
+    """Where something of that name goes that is moved into a directory."""
+    require(ns, directory, caller, EXECUTE)
+    child = directory.children.get(name)
+    chain = [*target.chain, *([] if child is None else [child])]
+    path = f"{target.path.rstrip('/')}/{name}"
+    return Resolved(path, [*target.names, name], chain, child, CURRENT)
+
+
 def decide2(
     ns: "Namespace", request: Rename2, caller: Caller, now_ms: int
 ) -> tuple[list[Record], None]:
+    creating.check_length(ns, request.dst, "rename")
     source = resolve(ns, request.src, caller, follow=False, write=True)
-    target = resolve(ns, request.dst, caller, follow=False, write=True)
-    _check_permission(ns, source, target, caller)
+    target = resolve(ns, request.dst, caller, follow=False, create=True)
+    _check_permission(ns, source, target, caller, to_trash=request.move_to_trash)
     parent = target.parent
     refusal = _refusal(ns, request, source, target, parent)
     if refusal is not None:
@@ -107,22 +124,26 @@ def _refusal(
         return refusals.file_not_found(f"rename source {src} is not found.")
     if inode is ns.root:
         return refusals.io("rename source cannot be the root")
-    if target.inode is ns.root:
-        return refusals.io("rename destination cannot be the root")
+    if ns.snapshottable:
+        refuse_with_snapshots(ns, inode)
     if target.inode is inode:
         return refusals.already_exists(f"The source {src} and destination {dst} are the same")
     if isinstance(inode, SymlinkInode) and inode.target == dst:
         return refusals.already_exists(f"Cannot rename symlink {src} to its target {dst}")
     if _is_below(target, inode):
         return refusals.io(f"Rename destination {dst} is a directory or file under source {src}")
+    if target.inode is ns.root:
+        return refusals.io("rename destination cannot be the root")
     if target.inode is not None:
-        return _replace_refusal(request, inode, target.inode)
+        return _replace_refusal(ns, request, inode, target.inode)
     if parent is None:
         return refusals.file_not_found(f"rename destination parent {dst} not found.")
     return None
 
 
-def _replace_refusal(request: Rename2, inode: Inode, replaced: Inode) -> RemoteError | None:
+def _replace_refusal(
+    ns: "Namespace", request: Rename2, inode: Inode, replaced: Inode
+) -> RemoteError | None:
     src, dst = request.src, request.dst
     if isinstance(replaced, DirectoryInode) != isinstance(inode, DirectoryInode):
         return refusals.io(f"Source {src} and destination {dst} must both be directories")
@@ -130,18 +151,27 @@ def _replace_refusal(request: Rename2, inode: Inode, replaced: Inode) -> RemoteE
         return refusals.already_exists(f"rename destination {dst} already exists")
     if isinstance(replaced, DirectoryInode) and replaced.children:
         return refusals.io(f"rename destination directory is not empty: {dst}")
+    if ns.snapshottable:
+        refuse_with_snapshots(ns, replaced)
     return None
 
 
-def _check_permission(ns: "Namespace", source: Resolved, target: Resolved, caller: Caller) -> None:
+def _check_permission(
+    ns: "Namespace",
+    source: Resolved,
+    target: Resolved,
+    caller: Caller,
+    *,
+    to_trash: bool = False,
+) -> None:
+    """What goes to the trash must be one that the caller could delete. The sticky bit guards the
+    source alone, as in HDFS."""
     if is_unchecked(ns, caller):
         return
-    require_parent_write(ns, source, caller)
-    if source.inode is not None and source.inode.parent is not None:
-        require_sticky(ns, source.inode.parent, source.inode, caller, source.path)
+    require_removable(ns, source, caller)
+    if to_trash and source.inode is not None:
+        require_subtree(ns, source.inode, caller, 7, empty_too=False)
     require_parent_write(ns, target, caller)
-    if target.inode is not None and target.inode.parent is not None:
-        require_sticky(ns, target.inode.parent, target.inode, caller, target.path)
 
 
 def _is_below(target: Resolved, inode: Inode) -> bool:
@@ -158,17 +188,30 @@ def _record(
     inode, name = source.inode, target.name
     assert inode is not None
     assert parent is not None
-    creating.check_name(ns, name, target.path)
-    replaced = target.inode
     if ns.snapshottable:
-        refuse_with_snapshots(ns, inode)
-        if replaced is not None:
-            refuse_with_snapshots(ns, replaced)
+        _refuse_nesting(ns, inode, parent)
+    creating.check_name_length(ns, name, target.path)
+    replaced = target.inode
     if parent is not inode.parent:
         if replaced is None:
             creating.check_room(ns, parent)
         _check_quota(ns, inode, parent, replaced)
+    creating.check_name_free(name, in_root=parent is ns.root)
     return RenameEdit(inode, parent, name, now_ms, replaced)
+
+
+def _refuse_nesting(ns: "Namespace", inode: Inode, parent: DirectoryInode) -> None:
+    """One snapshottable directory never comes to lie below another."""
+    outer = next((d for d in (parent, *parent.ancestors()) if d.snapshots is not None), None)
+    if outer is None:
+        return
+    for directory in ns.snapshottable.values():
+        if directory is inode or any(above is inode for above in directory.ancestors()):
+            raise refusals.snapshot(
+                f"Unable to rename because {inode.path()} has snapshottable descendant "
+                f"directories and {parent.path()} is a descent of a snapshottable directory, and "
+                "HDFS does not support nested snapshottable directory."
+            )
 
 
 def _check_quota(

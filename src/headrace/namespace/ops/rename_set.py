@@ -58,7 +58,7 @@ def _rename(
     taken: set[tuple[int, str]],
 ) -> Edit:
     file = _file(ns, src, caller)
-    target = resolve(ns, dst, caller, follow=False, write=True)
+    target = resolve(ns, dst, caller, follow=False, create=True)
     require_parent_write(ns, target, caller)
     if file.inode_id in gone:
         raise refusals.illegal_argument(f"{src} is named twice")
@@ -70,7 +70,7 @@ def _rename(
     if not is_free or (parent.inode_id, target.name) in taken:
         raise refusals.already_exists(f"rename destination {dst} already exists")
     taken.add((parent.inode_id, target.name))
-    creating.check_name(ns, target.name, dst)
+    creating.check_name(ns, target.name, dst, in_root=parent is ns.root)
     creating.check_room(ns, parent)
     record = edits_pb2.Rename(
         inode_id=file.inode_id, parent_id=parent.inode_id, name=target.name, time_ms=now_ms

@@ -8,7 +8,7 @@ from headrace.namespace import acls, refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import DirectoryInode, Inode
 from headrace.namespace.ops.attributes import existing
-from headrace.namespace.paths import resolve
+from headrace.namespace.paths import resolve, snapshot_root
 from headrace.namespace.permissions import STICKY, require_owner
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
@@ -86,8 +86,10 @@ def decide_remove_all(
 
 
 def decide_set(
-    ns: "Namespace", request: SetAcl, caller: Caller, _now_ms: int
+    ns: "Namespace", request: SetAcl, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], None]:
+    if not request.entries:
+        return decide_remove_all(ns, RemoveAcl(request.src), caller, now_ms)
     inode = _owned(ns, request.src, caller)
     limit = ns.settings.max_acl_entries
     return _record(inode, acls.replaced(_full(inode), request.entries, limit)), None
@@ -105,6 +107,8 @@ def replay(ns: "Namespace", record: edits_pb2.SetAcl) -> None:
 def read(ns: "Namespace", request: GetAclStatus, caller: Caller, _now_ms: int) -> AclStatus:
     inode = resolve(ns, request.src, caller).inode
     if inode is None:
+        if snapshot_root(ns, request.src, caller) is not None:
+            return AclStatus("", "", None, False, ())
         raise refusals.does_not_exist(request.src)
     owner, group, mode = inode.access
     return AclStatus(owner, group, mode, bool(mode & STICKY), inode.acl)

@@ -10,7 +10,13 @@ from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, Quota
 from headrace.namespace.paths import resolve
-from headrace.namespace.permissions import EXECUTE, READ, require, require_superuser
+from headrace.namespace.permissions import (
+    EXECUTE,
+    READ,
+    require,
+    require_subtree,
+    require_superuser,
+)
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import GetContentSummary, GetQuotaUsage, SetQuota
@@ -33,13 +39,13 @@ def decide(
         raise RemoteError(
             exceptions.UNSUPPORTED_OPERATION, "Quotas by storage type are not supported"
         )
+    inode = resolve(ns, request.src, caller, write=True).inode
     for value in (request.namespace_quota, request.space_quota):
         if value < 0 and value != RESET:
-            raise refusals.illegal_argument(
-                f"Illegal value for nsQuota or dsQuota: {request.namespace_quota} and "
+            raise refusals.java_illegal_argument(
+                f"Illegal value for nsQuota or ssQuota : {request.namespace_quota} and "
                 f"{request.space_quota}"
             )
-    inode = resolve(ns, request.src, caller, write=True).inode
     if inode is None:
         raise refusals.file_not_found(f"Directory does not exist: {request.src}")
     if not isinstance(inode, DirectoryInode):
@@ -194,7 +200,10 @@ def read_summary(
 
 
 def read_usage(ns: "Namespace", request: GetQuotaUsage, caller: Caller, now_ms: int) -> QuotaUsage:
-    inode = resolve(ns, request.src, caller).inode
+    resolved = resolve(ns, request.src, caller, follow=False)
+    inode = resolved.inode
+    if inode is not None:
+        require_subtree(ns, inode, caller, READ | EXECUTE, snapshot_id=resolved.snapshot_id)
     quota = inode.quota if isinstance(inode, DirectoryInode) else None
     if quota is not None:
         return QuotaUsage(quota.namespace_used, quota.namespace, quota.space_used, quota.space)

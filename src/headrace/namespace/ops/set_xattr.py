@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
+from headrace.namespace.inodes import DirectoryInode, Inode
 from headrace.namespace.ops.attributes import existing
 from headrace.namespace.paths import resolve
-from headrace.namespace.permissions import READ, WRITE, is_superuser, require
+from headrace.namespace.permissions import (
+    READ,
+    STICKY,
+    WRITE,
+    is_superuser,
+    require,
+    require_owner,
+)
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import GetXAttrs, ListXAttrs, RemoveXAttr, SetXAttr
 from headrace.namespace.values import XAttr
+from headrace.wire.hadoop.exceptions import XATTR_NOT_FOUND, RemoteError
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -30,9 +39,7 @@ def _is_allowed(ns: "Namespace", xattr: XAttr, src: str, caller: Caller) -> bool
         return True
     if xattr.namespace == TRUSTED:
         return is_superuser(ns, caller)
-    if xattr.namespace == RAW:
-        return src.startswith(_RAW_ROOT) and is_superuser(ns, caller)
-    return False
+    return xattr.namespace == RAW and src.startswith(_RAW_ROOT)
 
 
 def _require_allowed(ns: "Namespace", xattr: XAttr, src: str, caller: Caller) -> None:
@@ -50,11 +57,14 @@ def decide_set(
     ns: "Namespace", request: SetXAttr, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     xattr = request.xattr
-    _require_allowed(ns, xattr, request.src, caller)
     _check_size(ns, xattr)
+    _require_allowed(ns, xattr, request.src, caller)
     inode = existing(ns, request.src, caller)
-    if xattr.namespace == USER:
-        require(ns, inode, caller, WRITE)
+    _require_change(ns, inode, xattr, caller)
+    if not xattr.name:
+        raise refusals.illegal_argument("An XAttr name must not be empty")
+    if not request.flags & (FLAG_CREATE | FLAG_REPLACE):
+        raise refusals.illegal_argument("A flag must be specified.")
     kept = [x for x in inode.xattrs if (x.namespace, x.name) != (xattr.namespace, xattr.name)]
     exists = len(kept) < len(inode.xattrs)
     if exists and not request.flags & FLAG_REPLACE:
@@ -67,12 +77,20 @@ def decide_set(
         raise refusals.io(
             f"Cannot add additional XAttr to inode, would exceed limit of {ns.settings.max_xattrs}"
         )
-    return [_record(inode.inode_id, [*kept, xattr])], None
+    return [_record(inode.inode_id, [xattr, *kept])], None
+
+
+def _require_change(ns: "Namespace", inode: Inode, xattr: XAttr, caller: Caller) -> None:
+    """The user's attributes of a sticky directory are its owner's."""
+    if xattr.namespace != USER:
+        return
+    if isinstance(inode, DirectoryInode) and inode.access.mode & STICKY:
+        require_owner(ns, inode, caller)
+    else:
+        require(ns, inode, caller, WRITE)
 
 
 def _check_size(ns: "Namespace", xattr: XAttr) -> None:
-    if not xattr.name:
-        raise refusals.illegal_argument("An XAttr name must not be empty")
     size = len(xattr.name.encode()) + len(xattr.value)
     limit = ns.settings.max_xattr_bytes
     if size > limit:
@@ -88,8 +106,7 @@ def decide_remove(
     xattr = request.xattr
     _require_allowed(ns, xattr, request.src, caller)
     inode = existing(ns, request.src, caller)
-    if xattr.namespace == USER:
-        require(ns, inode, caller, WRITE)
+    _require_change(ns, inode, xattr, caller)
     kept = [x for x in inode.xattrs if (x.namespace, x.name) != (xattr.namespace, xattr.name)]
     if len(kept) == len(inode.xattrs):
         raise refusals.io("No matching attributes found for remove operation")
@@ -122,7 +139,7 @@ def read(ns: "Namespace", request: GetXAttrs, caller: Caller, _now_ms: int) -> t
         return tuple(visible.values())
     found = [visible.get((wanted.namespace, wanted.name)) for wanted in request.names]
     if any(x is None for x in found):
-        raise refusals.io("At least one of the attributes provided was not found.")
+        raise RemoteError(XATTR_NOT_FOUND, "At least one of the attributes provided was not found.")
     return tuple(x for x in found if x is not None)
 
 
@@ -132,5 +149,5 @@ def read_names(
     inode = resolve(ns, request.src, caller).inode
     if inode is None:
         raise refusals.does_not_exist(request.src)
-    visible = (x for x in inode.xattrs if _is_allowed(ns, x, request.src, caller))
-    return tuple(x._replace(value=b"") for x in visible)
+    require(ns, inode, caller, READ)
+    return tuple(x for x in inode.xattrs if _is_allowed(ns, x, request.src, caller))

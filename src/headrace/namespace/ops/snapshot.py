@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace import creating, refusals, snapshots
 from headrace.namespace.caller import Caller
-from headrace.namespace.inodes import CURRENT, DirectoryInode, Snapshot
-from headrace.namespace.paths import SNAPSHOT_DIRECTORY, resolve
+from headrace.namespace.inodes import CURRENT, DirectoryInode, Inode, Snapshot, listing_order
+from headrace.namespace.ops.attributes import existing
+from headrace.namespace.paths import RESERVED, SNAPSHOT_DIRECTORY, Resolved, resolve
 from headrace.namespace.permissions import (
     READ,
     is_superuser,
     require,
     require_owner,
+    require_subtree,
     require_superuser,
 )
 from headrace.namespace.protos import edits_pb2
@@ -29,33 +31,46 @@ from headrace.namespace.requests import (
 )
 from headrace.namespace.status import status_of
 from headrace.namespace.values import (
+    FileStatus,
+    SnapshotDiffEntry,
     SnapshotDiffListing,
     SnapshotDiffReport,
     SnapshotStatus,
     SnapshottableDirectory,
 )
-from headrace.wire.hadoop.exceptions import INVALID_PATH, RemoteError
+from headrace.wire.hadoop.exceptions import INVALID_PATH, PATH_IS_NOT_DIRECTORY, RemoteError
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
+_NO_NAMES = ("", ".", "..", SNAPSHOT_DIRECTORY, RESERVED)
 
-def _directory(ns: "Namespace", src: str, caller: Caller) -> DirectoryInode:
-    inode = resolve(ns, src, caller, write=True).inode
+
+def _directory(inode: Inode | None, src: str) -> DirectoryInode:
     if inode is None:
         raise refusals.file_not_found(f"Directory does not exist: {src}")
     if not isinstance(inode, DirectoryInode):
-        raise refusals.snapshot(f"{src} is not a directory")
+        raise RemoteError(PATH_IS_NOT_DIRECTORY, f"`{src}': Is not a directory")
     return inode
 
 
-def _snapshottable(
-    ns: "Namespace", src: str, caller: Caller
-) -> tuple[DirectoryInode, dict[str, Snapshot]]:
-    directory = _directory(ns, src, caller)
+def _by_its_path(ns: "Namespace", src: str, caller: Caller, *, write: bool = False) -> Inode | None:
+    """Which directories have snapshots is said by their own paths, not by those of `.reserved`."""
+    return None if src.startswith("/.reserved/") else resolve(ns, src, caller, write=write).inode
+
+
+def _snapshottable(inode: Inode | None, src: str) -> tuple[DirectoryInode, dict[str, Snapshot]]:
+    directory = _directory(inode, src)
     if directory.snapshots is None:
         raise refusals.snapshot(f"Directory is not a snapshottable directory: {src}")
     return directory, directory.snapshots
+
+
+def _owned(ns: "Namespace", src: str, caller: Caller) -> Inode:
+    """HDFS asks whose it is before it asks what it is."""
+    inode = existing(ns, src, caller)
+    require_owner(ns, inode, caller)
+    return inode
 
 
 # -- which directories --------------------------------------------------------------------------
@@ -65,7 +80,7 @@ def decide_allow(
     ns: "Namespace", request: AllowSnapshot, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     require_superuser(ns, caller, "allowSnapshot")
-    directory = _directory(ns, request.src, caller)
+    directory = _directory(_by_its_path(ns, request.src, caller, write=True), request.src)
     if directory.snapshots is not None:
         return [], None
     above = set(directory.ancestors())
@@ -95,7 +110,7 @@ def decide_disallow(
     ns: "Namespace", request: DisallowSnapshot, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
     require_superuser(ns, caller, "disallowSnapshot")
-    directory = _directory(ns, request.src, caller)
+    directory = _directory(_by_its_path(ns, request.src, caller, write=True), request.src)
     if directory.snapshots is None:
         return [], None
     if directory.snapshots:
@@ -120,17 +135,18 @@ def replay_disallow(ns: "Namespace", record: edits_pb2.DisallowSnapshot) -> None
 def decide_create(
     ns: "Namespace", request: CreateSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], str]:
-    directory, existing = _snapshottable(ns, request.src, caller)
-    require_owner(ns, directory, caller)
+    creating.check_length(ns, request.src, "createSnapshot")
+    inode = _owned(ns, request.src, caller)
     name = request.name or _default_name(now_ms)
     _check_name(ns, name)
-    if name in existing:
+    directory, taken = _snapshottable(inode, request.src)
+    if name in taken:
         raise refusals.snapshot(
             f'Failed to add snapshot: there is already a snapshot with the same name "{name}".'
         )
-    if len(existing) >= ns.settings.snapshots_max:
+    if len(taken) >= ns.settings.snapshots_max:
         raise refusals.snapshot(
-            f"Failed to add snapshot: there are already {len(existing)} snapshot(s) and the "
+            f"Failed to add snapshot: there are already {len(taken)} snapshot(s) and the "
             f"snapshot quota is {ns.settings.snapshots_max}"
         )
     record = edits_pb2.CreateSnapshot(
@@ -149,7 +165,7 @@ def _default_name(now_ms: int) -> str:
 
 
 def _check_name(ns: "Namespace", name: str) -> None:
-    if "/" in name or ":" in name or "\x00" in name or name in ("", ".", ".."):
+    if "/" in name or ":" in name or "\x00" in name or name in _NO_NAMES:
         raise RemoteError(INVALID_PATH, f"Invalid path name Invalid snapshot name: {name}")
     creating.check_name(ns, name, "/")
 
@@ -167,9 +183,8 @@ def replay_create(ns: "Namespace", record: edits_pb2.CreateSnapshot) -> None:
 def decide_delete(
     ns: "Namespace", request: DeleteSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], None]:
-    directory, existing = _snapshottable(ns, request.src, caller)
-    require_owner(ns, directory, caller)
-    snapshot = existing.get(request.name)
+    directory, taken = _snapshottable(_owned(ns, request.src, caller), request.src)
+    snapshot = taken.get(request.name)
     if snapshot is None:
         raise refusals.snapshot(
             f"Cannot delete snapshot {request.name} from path {request.src}: the snapshot does "
@@ -192,9 +207,14 @@ def replay_delete(ns: "Namespace", record: edits_pb2.DeleteSnapshot) -> None:
 def decide_rename(
     ns: "Namespace", request: RenameSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], None]:
-    directory, existing = _snapshottable(ns, request.src, caller)
-    require_owner(ns, directory, caller)
-    snapshot = existing.get(request.old_name)
+    if not request.new_name:
+        raise refusals.io("The new snapshot name is null or empty.")
+    inode = _owned(ns, request.src, caller)
+    if "/" in request.new_name:
+        raise refusals.illegal_argument('Snapshot name cannot contain "/"')
+    creating.check_name(ns, request.new_name, request.src)
+    directory, taken = _snapshottable(inode, request.src)
+    snapshot = taken.get(request.old_name)
     if snapshot is None:
         raise refusals.snapshot(
             f"The snapshot {request.old_name} does not exist for directory {request.src}"
@@ -202,7 +222,7 @@ def decide_rename(
     if request.new_name == request.old_name:
         return [], None
     _check_name(ns, request.new_name)
-    if request.new_name in existing:
+    if request.new_name in taken:
         raise refusals.snapshot(
             f"The snapshot {request.new_name} already exists for directory {request.src}"
         )
@@ -239,7 +259,7 @@ def read_directories(
             continue
         assert directory.snapshots is not None
         parent = "" if directory.parent is None else directory.parent.path()
-        status = status_of(ns, directory, directory.name)
+        status = _bare(status_of(ns, directory, directory.name))
         found.append(
             SnapshottableDirectory(
                 status, parent, ns.settings.snapshots_max, len(directory.snapshots)
@@ -248,16 +268,27 @@ def read_directories(
     return tuple(sorted(found, key=lambda d: (d.parent_path, d.status.path)))
 
 
+def _bare(status: FileStatus) -> FileStatus:
+    """These two listings tell no flags and no policy."""
+    return status._replace(has_acl=False, is_snapshottable=False, storage_policy=0)
+
+
 def read_snapshots(
     ns: "Namespace", request: GetSnapshotListing, caller: Caller, _now_ms: int
 ) -> tuple[SnapshotStatus, ...]:
-    directory, existing = _snapshottable(ns, request.src, caller)
-    require(ns, directory, caller, READ)
+    inode = _by_its_path(ns, request.src, caller)
+    if inode is not None:
+        require(ns, inode, caller, READ)
+    if inode is ns.root and not ns.root.snapshots:
+        return ()  # always snapshottable, as far as that goes
+    directory, kept = _snapshottable(inode, request.src)
     found = []
-    for snapshot in existing.values():
+    for snapshot in sorted(kept.values(), key=lambda one: listing_order(one.name)):
         state = directory.at(snapshot.snapshot_id)
-        status = status_of(ns, state, snapshot.name)
-        status = status._replace(modification_time_ms=snapshot.time_ms)
+        status = _bare(status_of(ns, state, snapshot.name))
+        status = status._replace(
+            modification_time_ms=snapshot.time_ms, children_count=len(directory.children)
+        )
         parent = f"{request.src.rstrip('/')}/{SNAPSHOT_DIRECTORY}"
         found.append(SnapshotStatus(status, snapshot.snapshot_id, parent))
     return tuple(found)
@@ -267,10 +298,15 @@ def read_diff(
     ns: "Namespace", request: GetSnapshotDiffReport, caller: Caller, _now_ms: int
 ) -> SnapshotDiffReport:
     directory, ids = _compared(ns, request, caller)
-    entries = () if ids[0] == ids[1] else snapshots.differences(ns, directory, ids[0], ids[1])
-    return SnapshotDiffReport(
-        request.src, request.from_snapshot, request.to_snapshot, tuple(entries)
-    )
+    entries: list[SnapshotDiffEntry] = []
+    root = request.src
+    if ids[0] != ids[1]:
+        entries = snapshots.differences(ns, directory, min(ids), max(ids))
+        above = (directory, *directory.ancestors())
+        root = next((d.path() for d in above if d.snapshots is not None), root)
+    if ids[0] > ids[1]:
+        entries = snapshots.turned_round(entries)
+    return SnapshotDiffReport(root, request.from_snapshot, request.to_snapshot, tuple(entries))
 
 
 def read_diff_listing(
@@ -297,16 +333,41 @@ def _compared(
     request: GetSnapshotDiffReport | GetSnapshotDiffReportListing,
     caller: Caller,
 ) -> tuple[DirectoryInode, tuple[int, int]]:
-    directory, existing = _snapshottable(ns, request.src, caller)
-    require(ns, directory, caller, READ)
+    resolved = resolve(ns, request.src, caller)
+    inode = resolved.inode
+    for name in (request.from_snapshot, request.to_snapshot):
+        _require_readable(ns, request.src, name, caller)
+    kept = _snapshots_above(ns, resolved, request.src)
+    directory = _directory(inode, request.src)
     ids = []
     for name in (request.from_snapshot, request.to_snapshot):
         if not name or name == ".":
             ids.append(CURRENT)
-        elif name in existing:
-            ids.append(existing[name].snapshot_id)
+        elif name in kept:
+            ids.append(kept[name].snapshot_id)
         else:
             raise refusals.snapshot(
                 f"Cannot find the snapshot of directory {request.src} with name {name}"
             )
     return directory, (ids[0], ids[1])
+
+
+def _snapshots_above(ns: "Namespace", resolved: Resolved, src: str) -> dict[str, Snapshot]:
+    """A part of a snapshottable directory can be compared by itself."""
+    below = resolved.inode if isinstance(resolved.inode, DirectoryInode) else resolved.parent
+    if below is None:
+        raise refusals.file_not_found(f"Directory does not exist: {src}")
+    for directory in (below, *below.ancestors()):
+        if directory.snapshots is not None:
+            return directory.snapshots
+    if below is ns.root:
+        return {}
+    raise refusals.snapshot(f"The path {src} is neither snapshottable nor under a snapshot root!")
+
+
+def _require_readable(ns: "Namespace", src: str, name: str, caller: Caller) -> None:
+    """All directories of a snapshot that is compared must be readable; of the present, none."""
+    resolved = resolve(ns, f"{src.rstrip('/')}/{SNAPSHOT_DIRECTORY}/{name}", caller)
+    if resolved.inode is not None:
+        require(ns, resolved.inode, caller, READ)
+        require_subtree(ns, resolved.inode, caller, READ, snapshot_id=resolved.snapshot_id)

@@ -6,12 +6,13 @@ from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanodes import STORAGE_DISK
 from headrace.namespace.ops.attributes import existing
-from headrace.namespace.paths import resolve
-from headrace.namespace.permissions import WRITE, require
+from headrace.namespace.paths import SNAPSHOT_DIRECTORY, resolve
+from headrace.namespace.permissions import READ, WRITE, require
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import (
     GetEnclosingRoot,
+    GetEncryptionZone,
     GetErasureCodingPolicy,
     GetStoragePolicy,
     SetStoragePolicy,
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
 
+_ARCHIVE = 3
+"""Named by HDFS's HOT; no DataNode of ours has such storages."""
+
+
 class StoragePolicy(NamedTuple):
     policy_id: int
     name: str
@@ -30,7 +35,7 @@ class StoragePolicy(NamedTuple):
     replication_fallbacks: tuple[int, ...] = ()
 
 
-HOT = StoragePolicy(7, "HOT", (STORAGE_DISK,))
+HOT = StoragePolicy(7, "HOT", (STORAGE_DISK,), replication_fallbacks=(_ARCHIVE,))
 POLICIES = (HOT,)
 
 
@@ -67,8 +72,10 @@ def replay(ns: "Namespace", record: edits_pb2.SetStoragePolicy) -> None:
 
 
 def read(ns: "Namespace", request: GetStoragePolicy, caller: Caller, _now_ms: int) -> StoragePolicy:
-    if resolve(ns, request.src, caller, follow=False).inode is None:
+    inode = resolve(ns, request.src, caller, follow=False).inode
+    if inode is None:
         raise refusals.file_not_found(f"File/Directory does not exist: {request.src}")
+    require(ns, inode, caller, READ)
     return HOT
 
 
@@ -76,13 +83,25 @@ def read_coding(
     ns: "Namespace", request: GetErasureCodingPolicy, caller: Caller, _now_ms: int
 ) -> None:
     """Of what is there: none."""
-    if resolve(ns, request.src, caller).inode is None:
+    resolved = resolve(ns, request.src, caller)
+    if resolved.inode is None and resolved.name != SNAPSHOT_DIRECTORY:
         raise refusals.file_not_found(f"Path not found: {request.src}")
+    if resolved.inode is not None:
+        require(ns, resolved.inode, caller, READ)
+
+
+def read_zone(ns: "Namespace", request: GetEncryptionZone, caller: Caller, _now_ms: int) -> None:
+    """There are none, but not everybody may ask."""
+    inode = resolve(ns, request.src, caller).inode
+    if inode is not None:
+        require(ns, inode, caller, READ)
 
 
 def read_enclosing_root(
     ns: "Namespace", request: GetEnclosingRoot, caller: Caller, _now_ms: int
 ) -> str:
     """Where a rename from `src` may go: without encryption zones, anywhere."""
-    resolve(ns, request.src, caller)
+    inode = resolve(ns, request.src, caller).inode
+    if inode is not None:
+        require(ns, inode, caller, READ)
     return "/"

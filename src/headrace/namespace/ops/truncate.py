@@ -10,8 +10,7 @@ from headrace.namespace import refusals, writing
 from headrace.namespace.blocks import BlockConstruction, BlockInfo, UcState
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import FileInode, Writer
-from headrace.namespace.ops.append import file_at
-from headrace.namespace.permissions import WRITE, require
+from headrace.namespace.ops.append import writable_at
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Truncate
@@ -27,8 +26,7 @@ def decide(
         raise refusals.illegal_argument(
             f"Cannot truncate to a negative file size: {request.new_length}."
         )
-    file = file_at(ns, request.src, caller)
-    require(ns, file, caller, WRITE)
+    file = writable_at(ns, request.src, caller)
     writing.refuse_if_open(ns, file, request.src, "TRUNCATE_FILE", request.client_name, caller)
     length = file.length
     if request.new_length == length:

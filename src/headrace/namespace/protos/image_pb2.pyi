@@ -124,7 +124,7 @@ class Rare(_message.Message):
     def __init__(self, inodes: _Optional[_Iterable[_Union[RareInode, _Mapping]]] = ...) -> None: ...
 
 class RareInode(_message.Message):
-    __slots__ = ("inode_id", "acl", "xattrs", "client_name", "client_machine", "has_quota", "namespace_quota", "space_quota", "storage_policy", "is_snapshottable", "snapshot_ids", "captured_by", "open_blocks", "namespace_used", "space_used", "frozen_length", "is_open", "symlink")
+    __slots__ = ("inode_id", "acl", "xattrs", "client_name", "client_machine", "has_quota", "namespace_quota", "space_quota", "storage_policy", "is_snapshottable", "snapshot_ids", "captured_by", "open_blocks", "namespace_used", "space_used", "frozen_length", "is_open", "directory_access_time_ms", "symlink")
     INODE_ID_FIELD_NUMBER: _ClassVar[int]
     ACL_FIELD_NUMBER: _ClassVar[int]
     XATTRS_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +142,7 @@ class RareInode(_message.Message):
     SPACE_USED_FIELD_NUMBER: _ClassVar[int]
     FROZEN_LENGTH_FIELD_NUMBER: _ClassVar[int]
     IS_OPEN_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_ACCESS_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     SYMLINK_FIELD_NUMBER: _ClassVar[int]
     inode_id: int
     acl: _containers.RepeatedCompositeFieldContainer[_edits_pb2.AclEntry]
@@ -160,8 +161,9 @@ class RareInode(_message.Message):
     space_used: int
     frozen_length: int
     is_open: bool
+    directory_access_time_ms: int
     symlink: Inode
-    def __init__(self, inode_id: _Optional[int] = ..., acl: _Optional[_Iterable[_Union[_edits_pb2.AclEntry, _Mapping]]] = ..., xattrs: _Optional[_Iterable[_Union[_edits_pb2.XAttr, _Mapping]]] = ..., client_name: _Optional[str] = ..., client_machine: _Optional[str] = ..., has_quota: _Optional[bool] = ..., namespace_quota: _Optional[int] = ..., space_quota: _Optional[int] = ..., storage_policy: _Optional[int] = ..., is_snapshottable: _Optional[bool] = ..., snapshot_ids: _Optional[_Iterable[int]] = ..., captured_by: _Optional[_Iterable[int]] = ..., open_blocks: _Optional[_Iterable[_Union[OpenBlock, _Mapping]]] = ..., namespace_used: _Optional[int] = ..., space_used: _Optional[int] = ..., frozen_length: _Optional[int] = ..., is_open: _Optional[bool] = ..., symlink: _Optional[_Union[Inode, _Mapping]] = ...) -> None: ...
+    def __init__(self, inode_id: _Optional[int] = ..., acl: _Optional[_Iterable[_Union[_edits_pb2.AclEntry, _Mapping]]] = ..., xattrs: _Optional[_Iterable[_Union[_edits_pb2.XAttr, _Mapping]]] = ..., client_name: _Optional[str] = ..., client_machine: _Optional[str] = ..., has_quota: _Optional[bool] = ..., namespace_quota: _Optional[int] = ..., space_quota: _Optional[int] = ..., storage_policy: _Optional[int] = ..., is_snapshottable: _Optional[bool] = ..., snapshot_ids: _Optional[_Iterable[int]] = ..., captured_by: _Optional[_Iterable[int]] = ..., open_blocks: _Optional[_Iterable[_Union[OpenBlock, _Mapping]]] = ..., namespace_used: _Optional[int] = ..., space_used: _Optional[int] = ..., frozen_length: _Optional[int] = ..., is_open: _Optional[bool] = ..., directory_access_time_ms: _Optional[int] = ..., symlink: _Optional[_Union[Inode, _Mapping]] = ...) -> None: ...
 
 class OpenBlock(_message.Message):
     __slots__ = ("block_id", "state", "recovery_id", "truncate_length", "truncate_block_id")

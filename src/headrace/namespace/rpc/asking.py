@@ -129,6 +129,7 @@ ASKS: dict[type, Ask] = {
     asked.GetQuotaUsage: _reads(set_quota.read_usage),
     asked.GetStoragePolicy: _reads(storage_policy.read),
     asked.GetErasureCodingPolicy: _reads(storage_policy.read_coding),
+    asked.GetEncryptionZone: _reads(storage_policy.read_zone),
     asked.GetEnclosingRoot: _reads(storage_policy.read_enclosing_root),
     asked.ListOpenFiles: _reads(list_open_files.read),
     asked.CheckAccess: _reads(get_file_info.read_access),

@@ -89,7 +89,7 @@ class BatchedListing:
         error = settled.error
         if error is None and settled.value() is None:
             path = self._paths[self._index]
-            error = RemoteError(java.FILE_NOT_FOUND, f"{path} does not exist")
+            error = RemoteError(java.FILE_NOT_FOUND, f"Path {path} does not exist")
         if isinstance(error, RemoteError):
             self._listings.append(
                 hdfs.BatchedDirectoryListingProto(

@@ -16,15 +16,15 @@ from headrace.wire.hadoop.protos import xattr_pb2 as xattr
 
 
 def _status(status: AclStatus) -> acl.GetAclStatusResponseProto:
-    return acl.GetAclStatusResponseProto(
-        result=acl.AclStatusProto(
-            owner=status.owner,
-            group=status.group,
-            sticky=status.sticky,
-            entries=[acl_entry_message(entry) for entry in status.entries],
-            permission=acl.FsPermissionProto(perm=status.mode),
-        )
+    message = acl.AclStatusProto(
+        owner=status.owner,
+        group=status.group,
+        sticky=status.sticky,
+        entries=[acl_entry_message(entry) for entry in status.entries],
     )
+    if status.mode is not None:
+        message.permission.perm = status.mode
+    return acl.GetAclStatusResponseProto(result=message)
 
 
 def _messages(xattrs: Iterable[XAttr]) -> list[xattr.XAttrProto]:

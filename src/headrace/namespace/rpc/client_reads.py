@@ -6,6 +6,7 @@ from headrace.namespace.rpc.shapes import status_message, unsigned
 from headrace.namespace.rpc.translation import Translation
 from headrace.namespace.values import ContentSummary, DirectoryListing, FileStatus, QuotaUsage
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.protos import encryption_pb2 as encryption
 from headrace.wire.hadoop.protos import erasure_coding_pb2 as coding
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.rpc_frames import wrapped
@@ -57,13 +58,14 @@ def _usage(usage: QuotaUsage) -> pb.GetQuotaUsageResponseProto:
 
 
 def policy_message(policy: StoragePolicy) -> hdfs.BlockStoragePolicyProto:
-    return hdfs.BlockStoragePolicyProto(
-        policyId=policy.policy_id,
-        name=policy.name,
-        creationPolicy=_types(policy.storage_types),
-        creationFallbackPolicy=_types(policy.creation_fallbacks),
-        replicationFallbackPolicy=_types(policy.replication_fallbacks),
+    message = hdfs.BlockStoragePolicyProto(
+        policyId=policy.policy_id, name=policy.name, creationPolicy=_types(policy.storage_types)
     )
+    if policy.creation_fallbacks:
+        message.creationFallbackPolicy.CopyFrom(_types(policy.creation_fallbacks))
+    if policy.replication_fallbacks:
+        message.replicationFallbackPolicy.CopyFrom(_types(policy.replication_fallbacks))
+    return message
 
 
 def _types(types: tuple[int, ...]) -> hdfs.StorageTypesProto:
@@ -72,8 +74,14 @@ def _types(types: tuple[int, ...]) -> hdfs.StorageTypesProto:
 
 READS: dict[str, Translation] = {
     "getFileInfo": Translation(lambda m: requests.GetFileInfo(m.src), _info),
+    "getEZForPath": Translation(
+        lambda m: requests.GetEncryptionZone(m.src),
+        lambda _: encryption.GetEZForPathResponseProto(),
+    ),
     "getFileLinkInfo": Translation(lambda m: requests.GetFileLinkInfo(m.src), _info),
-    "getLocatedFileInfo": Translation(lambda m: requests.GetLocatedFileInfo(m.src), _info),
+    "getLocatedFileInfo": Translation(
+        lambda m: requests.GetLocatedFileInfo(m.src, m.needBlockToken), _info
+    ),
     "getListing": Translation(
         lambda m: requests.GetListing(m.src, m.startAfter, m.needLocation),
         _listing,

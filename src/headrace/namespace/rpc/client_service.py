@@ -65,7 +65,6 @@ def service_handlers(namenode: NameNode) -> dict[str, Handler]:
         "getStoragePolicies": _always(
             pb.GetStoragePoliciesResponseProto(policies=map(policy_message, POLICIES))
         ),
-        "getEZForPath": _always(encryption.GetEZForPathResponseProto()),
         "listEncryptionZones": _always(
             encryption.ListEncryptionZonesResponseProto(zones=[], hasMore=False)
         ),

@@ -75,14 +75,13 @@ def _difference_part(part: SnapshotDiffListing) -> pb.GetSnapshotDiffReportListi
     listing = hdfs.SnapshotDiffReportListingProto(isFromEarlier=part.is_from_earlier)
     lists = {"M": listing.modifiedEntries, "+": listing.createdEntries}
     for entry in part.entries:
-        message = lists.get(entry.kind, listing.deletedEntries).add(
+        lists.get(entry.kind, listing.deletedEntries).add(
             fullpath=entry.path.encode(),
+            targetPath=entry.target_path.encode(),
             dirId=entry.directory_id or entry.inode_id,
             fileId=entry.inode_id,
             isReference=entry.kind == "R" or (entry.kind == "M" and entry.directory_id != 0),
         )
-        if entry.target_path:
-            message.targetPath = entry.target_path.encode()
     path, index = part.cursor or ("", -1)
     listing.cursor.startPath = path.encode()
     listing.cursor.index = index

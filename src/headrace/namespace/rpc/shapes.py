@@ -240,8 +240,10 @@ def xattr_of(message: XAttrProto) -> XAttr:
 
 
 def xattr_message(xattr: XAttr) -> XAttrProto:
-    return XAttrProto(
+    message = XAttrProto(
         namespace=xattr.namespace,  # type: ignore[arg-type]
         name=xattr.name,
-        value=xattr.value,
     )
+    if xattr.value:
+        message.value = xattr.value
+    return message

@@ -11,7 +11,7 @@ not know: methods, callers.
 from functools import lru_cache
 from typing import Final
 
-from headrace.namespace.inodes import Access, DirectoryInode, FileInode, Inode
+from headrace.namespace.inodes import ROOT_ID, Access, DirectoryInode, FileInode, Inode
 from headrace.namespace.status import effective_policy
 from headrace.wire.hadoop.protos.hdfs_pb2 import HdfsFileStatusProto
 from headrace.wire.hadoop.rpc_frames import varint
@@ -19,7 +19,7 @@ from headrace.wire.hadoop.rpc_frames import varint
 _HAS_ACL: Final = HdfsFileStatusProto.HAS_ACL
 _SNAPSHOT_ENABLED: Final = HdfsFileStatusProto.SNAPSHOT_ENABLED
 _FILE: Final = b"\x08\x02\x12\x00\x18%b%b\x38%b\x40%b%b\x68%b\x70\x00%b"
-_DIRECTORY: Final = b"\x08\x01\x12\x00\x18\x00%b\x38%b\x40\x00\x50\x00\x58\x00\x68%b\x70%b%b"
+_DIRECTORY: Final = b"\x08\x01\x12\x00\x18\x00%b\x38%b\x40%b\x50\x00\x58\x00\x68%b\x70%b%b"
 
 _number: Final = lru_cache(maxsize=4096)(varint)
 """Times, sizes and ids come again."""
@@ -38,6 +38,7 @@ def _marks(policy: int, flags: int) -> bytes:
 
 
 _NO_MARKS: Final = _marks(0, 0)
+_ROOT_MARKS: Final = _marks(0, _SNAPSHOT_ENABLED)
 
 
 @lru_cache(maxsize=4096)
@@ -75,12 +76,15 @@ def inode_status(inode: Inode) -> bytes | None:
     if type(inode) is DirectoryInode:
         if features is not None:
             flags = _HAS_ACL if features.acl else 0
-            if features.snapshots is not None:
+            if features.snapshots is not None or inode.inode_id == ROOT_ID:
                 flags |= _SNAPSHOT_ENABLED
             marks = _marks(features.storage_policy, flags)
+        elif inode.inode_id == ROOT_ID:
+            marks = _ROOT_MARKS
         return _DIRECTORY % (
             _access(inode.access),
             _number(inode.modification_time_ms),
+            b"\x00" if features is None else _number(features.access_time_ms),
             varint(inode.inode_id),
             varint(len(inode.children)),
             marks,
