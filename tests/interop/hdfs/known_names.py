@@ -59,6 +59,10 @@ def _moves_to_root(call: Call, mine: Blotted, other: Blotted) -> bool:
     return is_rename and mine[0] == "answered" and other == ("refused", _SNAPSHOT)
 
 
+def _replaces_anothers(call: Call, mine: Blotted, other: Blotted) -> bool:
+    return call.method == "rename2" and mine == ("refused", _ACCESS) and other[0] == "answered"
+
+
 KNOWN = (
     Known("a path that is not absolute, and a rename of the root, trip an assertion there", _trips),
     Known("a path below a file or in .reserved, or .snapshot: another refusal", _leads_nowhere),
@@ -68,6 +72,12 @@ KNOWN = (
     Known(
         "a snapshottable directory may be moved to the root: Apache's root counts as snapshottable",
         _moves_to_root,
+        parts=True,
+    ),
+    Known(
+        "in a sticky directory nobody renames over another's file: there the sticky bit guards the "
+        "source alone",
+        _replaces_anothers,
         parts=True,
     ),
 )

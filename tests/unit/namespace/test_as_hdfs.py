@@ -145,13 +145,19 @@ def test_what_create_asks_first(cluster: SimulatedNameNode) -> None:
     )
 
 
-def test_a_sticky_directory_guards_against_removal_alone(cluster: SimulatedNameNode) -> None:
+def test_a_sticky_directory_guards_against_removal(cluster: SimulatedNameNode) -> None:
+    """By whatever way, but for a create: who may write a file may write another in its place."""
     cluster.ask(Mkdirs("/shared", 0o1777))
     cluster.ask(SetPermission("/shared", 0o1777))
     cluster.write("/shared/ann", 10)
     cluster.ask(SetOwner("/shared/ann", "ann", None))
     cluster.ask(SetPermission("/shared/ann", 0o666))
-    for request in (Delete("/shared/ann", False), Rename2("/shared/ann", "/shared/x")):
+    cluster.ask(create("/shared/mine"), cluster.caller("eve"))
+    for request in (
+        Delete("/shared/ann", False),
+        Rename2("/shared/ann", "/shared/x"),
+        Rename2("/shared/mine", "/shared/ann", overwrite=True),
+    ):
         assert refused(cluster, request, cluster.caller("eve")) == java.ACCESS_CONTROL
     cluster.ask(create("/shared/ann", 3), cluster.caller("eve"))
     assert cluster.ask(GetFileInfo("/shared/ann")).owner == "eve"

@@ -17,6 +17,7 @@ from headrace.namespace.permissions import (
     require,
     require_parent_write,
     require_removable,
+    require_sticky,
     require_subtree,
 )
 from headrace.namespace.protos import edits_pb2
@@ -108,6 +109,9 @@ def decide2(
     refusal = _refusal(ns, request, source, target, parent)
     if refusal is not None:
         raise refusal
+    if target.inode is not None and not is_unchecked(ns, caller):
+        assert parent is not None
+        require_sticky(ns, parent, target.inode, caller, target.path)
     return [_record(ns, source, target, parent, now_ms)], None
 
 
@@ -164,8 +168,7 @@ def _check_permission(
     *,
     to_trash: bool = False,
 ) -> None:
-    """What goes to the trash must be one that the caller could delete. The sticky bit guards the
-    source alone, as in HDFS."""
+    """What goes to the trash must be one that the caller could delete."""
     if is_unchecked(ns, caller):
         return
     require_removable(ns, source, caller)
