@@ -44,6 +44,7 @@ TOOLS = {
     "cacheadmin": "org.apache.hadoop.hdfs.tools.CacheAdmin",
     "debug": "org.apache.hadoop.hdfs.tools.DebugAdmin",
     "diskbalancer": "org.apache.hadoop.hdfs.tools.DiskBalancerCLI",
+    "file-calls": "FileCalls",
     "steered-writer": "SteeredWriter",
     "webhdfs-calls": "WebHdfsCalls",
 }

@@ -22,7 +22,8 @@ _KINDS = {1: "CRC32", 2: "CRC32C"}
 
 
 class ChecksumUnavailable(HeadraceError):
-    """No DataNode of some block answered."""
+    """A file that is being written, or whose blocks have none, or different ones; or no DataNode
+    of some block answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class FileChecksum:
 
 def file_checksum(namenode: NameNodeClient, path: str) -> FileChecksum:
     located = namenode.block_locations(path)
+    if located.underConstruction:
+        raise ChecksumUnavailable(f"Fail to get checksum, since file {path} is under construction.")
     if not located.blocks:
         return FileChecksum("MD5-of-0MD5-of-0CRC32", bytes(12) + _file_digest(b""))
     digests = b""
@@ -44,11 +47,17 @@ def file_checksum(namenode: NameNodeClient, path: str) -> FileChecksum:
         answer = _block_checksum(block)
         digests += answer.blockChecksum
         first = first or answer
+        if answer.bytesPerCrc != first.bytesPerCrc:
+            raise ChecksumUnavailable(
+                f"Byte-per-checksum not matched: bpc={answer.bytesPerCrc} "
+                f"but bytesPerCRC={first.bytesPerCrc}"
+            )
+        if answer.crcType not in _KINDS or answer.crcType != first.crcType:
+            raise ChecksumUnavailable(f"{path} has blocks without checksums or of several types")
     assert first is not None
     crc_per_block = first.crcPerBlock if len(located.blocks) > 1 else 0
-    kind = _KINDS.get(first.crcType, "CRC32C")
     return FileChecksum(
-        f"MD5-of-{crc_per_block}MD5-of-{first.bytesPerCrc}{kind}",
+        f"MD5-of-{crc_per_block}MD5-of-{first.bytesPerCrc}{_KINDS[first.crcType]}",
         struct.pack(">iq", first.bytesPerCrc, crc_per_block) + _file_digest(digests),
     )
 

@@ -38,9 +38,9 @@ def block_checksum(session: TransferSession, raw: memoryview) -> None:
     data = dataset.storage.open(replica.data_path, read_only=True)
     meta = dataset.storage.open(replica.meta_path, read_only=True)
     checksum = read_checksum(meta)
-    if checksum.size == 0:
-        raise Refusal(f"{replica} has no checksums")
     options = request.blockChecksumOptions
+    if checksum.size == 0 and options.blockChecksumType == COMPOSITE_CRC:
+        raise Refusal(f"{replica} has no checksums")
     if options.blockChecksumType == COMPOSITE_CRC:
         # The stripe length means something for erasure-coded groups only: one CRC here.
         summed = struct.pack(">I", composite_crc(data, meta, checksum, length))
@@ -58,8 +58,8 @@ def block_checksum(session: TransferSession, raw: memoryview) -> None:
 
 
 def _crc_per_block(replica: Replica, checksum: DataChecksum, length: int) -> int:
-    """Hadoop tells none when it was asked for less than the block."""
-    return checksum.chunk_count(length) if length == replica.num_bytes else 0
+    """Hadoop tells none when it was asked for less than the block, or where there are none."""
+    return checksum.chunk_count(length) if checksum.size and length == replica.num_bytes else 0
 
 
 def md5_of_crcs(data: File, meta: File, checksum: DataChecksum, length: int) -> bytes:

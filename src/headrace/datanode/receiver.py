@@ -22,7 +22,7 @@ from typing import Final
 
 from headrace.base.errors import CorruptionError, ProtocolError, StorageError
 from headrace.datanode.acks import Acks, Unacked
-from headrace.datanode.chunk_checksums import verifier_of
+from headrace.datanode.chunk_checksums import compute_checksums, verifier_of
 from headrace.datanode.context import Context
 from headrace.datanode.dataset import FINALIZED
 from headrace.datanode.landing import PACKET_DATA_BYTES_MAX, SEQNO_MAX, Landing
@@ -30,6 +30,7 @@ from headrace.datanode.mirror import Mirror
 from headrace.datanode.replica import Pipeline, Replica
 from headrace.datanode.replica_output import ReplicaOutput
 from headrace.datanode.streams import Stream
+from headrace.wire.hadoop.block_meta import DataChecksum
 from headrace.wire.hadoop.packets import (
     HEART_BEAT_SEQNO,
     Packet,
@@ -60,8 +61,10 @@ class BlockReceiver:
         on_corrupt: Callable[[], None],
         caching: CachingStrategyProto | None = None,
         client_name: str = "",
+        sent: DataChecksum | None = None,
     ) -> None:
-        """`client_name` is empty for copies: nobody's habits show in them."""
+        """`client_name` is empty for copies: nobody's habits show in them. `sent`: checksums come
+        of another type than those that are kept; every node checks them, and makes its own."""
         assert replica.pipeline is not None
         self._context = context
         self._replica = replica
@@ -73,11 +76,14 @@ class BlockReceiver:
         self._on_done = on_done
         self._on_last = on_last
         self._on_corrupt = on_corrupt
-        checksum = self._files.checksum
+        kept = self._files.checksum
+        checksum = kept if sent is None else sent
+        self._kept = None if checksum == kept else kept
+        """What checksums are made of anew; None: they are kept as they come."""
         self._chunk_bytes = checksum.bytes_per_checksum
         self._checksum_bytes = checksum.size
-        verifies = (mirror is None or not acks) and checksum.size > 0
-        self._verifier = verifier_of(checksum) if verifies else None
+        checks = mirror is None or not acks or self._kept is not None
+        self._verifier = verifier_of(checksum) if checks and checksum.size > 0 else None
         self._unacked = Acks(
             context,
             replica,
@@ -332,6 +338,8 @@ class BlockReceiver:
         if self._verifier is not None and self._verifier.first_bad_chunk(data, sums) >= 0:
             self._refused = seqno
             return False
+        if self._kept is not None:
+            sums = memoryview(compute_checksums(self._kept, data))
         if self._write() and not self._output.write_over(data, sums, offset, into_chunk):
             self._refused = seqno
             return False
@@ -359,6 +367,8 @@ class BlockReceiver:
             return True
         data, sums = self._data, self._sums
         self._data, self._sums, self._noted = [], [], []
+        if self._kept is not None:
+            sums = [memoryview(compute_checksums(self._kept, one)) for one in data]
         count = sum(map(len, data))
         if beyond is not None:
             return self._output.write_landed(sums, count, beyond)

@@ -52,6 +52,8 @@ class TransferSession:
         self._stream: Stream | None = None
         self._activity: Activity | None = None
         self._served = 0
+        self.refuses_silently = False
+        """What can't be served ends the connection without an answer."""
 
     @property
     def stream(self) -> Stream:
@@ -103,7 +105,9 @@ class TransferSession:
         if start is None:
             raise ProtocolError(f"operation {op.name} is not served")
         self._served += 1
+        self.refuses_silently = False
         if self.context.active >= self.context.settings.transfers_max:
+            self.refuses_silently = op is Op.WRITE_BLOCK
             self.refuse(Refusal("too many transfers at once"))
             return
         try:
@@ -145,8 +149,12 @@ class TransferSession:
     def refuse(self, refusal: Refusal, first_bad_link: str | None = None) -> None:
         """Say why not, and close: the peer may already be sending what we don't want."""
         self.context.counters.refusals += 1
-        self.context.log.debug("refused", peer=self.stream.peer, reason=refusal)
-        status: Status = refusal.status
-        self.stream.send([encode_status(status, refusal.message, first_bad_link)])
+        if self.refuses_silently and first_bad_link is None:
+            # Nobody else tells.
+            self.context.log.info("refused", peer=self.stream.peer, reason=refusal)
+        else:
+            self.context.log.debug("refused", peer=self.stream.peer, reason=refusal)
+            status: Status = refusal.status
+            self.stream.send([encode_status(status, refusal.message, first_bad_link)])
         self.end_activity()
         self.stream.close("refused", after_sending=True)

@@ -3,6 +3,11 @@
     client ──WRITE_BLOCK [b, c]──▶ a ──WRITE_BLOCK [c]──▶ b ──WRITE_BLOCK []──▶ c
            ◀─── SUCCESS, "" ──────   ◀──── SUCCESS, "" ───   ◀─── SUCCESS, "" ──
 
+A client whose first node can't take part is not told why: the connection ends, as DataXceiver ends
+it. hdfs-native does not look at the status. It would go on as if the pipeline were there, find the
+connection closed, name the nodes that are left to the NameNode with a new generation stamp, and
+none of them has it: the file would be unreadable for good.
+
 Owns: the stages, the replica each of them needs, the answer with the first bad link.
 Must not know: packets, sockets. Spec: DataXceiver.writeBlock, BlockConstructionStage.
 """
@@ -52,11 +57,18 @@ TARGETS_MAX = 64
 
 def write_block(session: TransferSession, raw: memoryview) -> None:
     request = parse_message(OpWriteBlockProto, raw)
+    session.refuses_silently = _is_from_client(request)
     _check(request, session.context)
     setup = _Setup(session, request)
     setup.open_replica()
     session.begin_activity(setup)
     setup.begin()
+
+
+def _is_from_client(request: OpWriteBlockProto) -> bool:
+    """Itself, not by a DataNode: this is the pipeline's first node."""
+    is_first = request.pipelineSize <= len(request.targets) + 1
+    return bool(request.header.clientName) and is_first and request.stage not in _TRANSFERS
 
 
 def _check(request: OpWriteBlockProto, context: Context) -> None:
@@ -127,11 +139,10 @@ class _Setup:
             case _:
                 self._closed = recover_close(dataset, block, stamp, least)
         if self._replica is not None and self._replica.pipeline is not None:
-            if self._replica.pipeline.checksum != self._checksum:
-                raise Refusal(
-                    f"{self._replica} has checksums of {self._replica.pipeline.checksum}, "
-                    f"the client sends {self._checksum}"
-                )
+            kept, sent = self._replica.pipeline.checksum, self._checksum
+            # Another type is translated; chunks of another size can't be.
+            if kept.bytes_per_checksum != sent.bytes_per_checksum:
+                raise Refusal(f"{self._replica} has checksums of {kept}, the client sends {sent}")
             # Whoever takes this replica from us meanwhile stops us by it.
             self._replica.pipeline.writer = self
 
@@ -244,6 +255,7 @@ class _Setup:
             on_corrupt=self._on_corrupt,
             caching=caching,
             client_name="" if self._is_transfer else request.header.clientName,
+            sent=self._checksum,
         )
         session.begin_activity(receiver)
         session.stream.resume()

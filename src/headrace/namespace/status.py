@@ -125,11 +125,11 @@ def located_blocks(
     position = 0
     is_saved = snapshot_id != CURRENT
     file_length = file.length if is_saved else file.length_complete
-    for block in file.blocks:
-        if position >= end:
+    for index, block in enumerate(file.blocks):
+        if position >= end and found:
             break
-        is_open_last = not is_saved and block.uc is not None and block is file.blocks[-1]
-        if not is_open_last and block.num_bytes and position + block.num_bytes > offset:
+        # As in HDFS: one that is being written comes along with those before it, or alone.
+        if position + block.num_bytes > offset or found or (index == 0 and not block.num_bytes):
             found.append(located(ns, block, position))
         position += block.num_bytes
     last = file.last_block

@@ -17,12 +17,13 @@ from google.protobuf.message import Message
 from headrace.base.errors import ProtocolError
 from headrace.base.promise import Promise
 from headrace.runtime.block_streams import BlockFailed, BlockWriter, read_block
-from headrace.runtime.hadoop_client import RpcClient
+from headrace.runtime.hadoop_client import RpcClient, RpcUnavailable
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
-from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
+from headrace.wire.hadoop.protos.client_datanode_pb2 import GetReplicaVisibleLengthRequestProto
+from headrace.wire.hadoop.rpc_protocols import CLIENT_DATANODE, CLIENT_NAMENODE
 
 _USERS_MAX = 256
 _RENEW_INTERVAL_S = 20.0
@@ -61,7 +62,35 @@ class DfsClient:
         located: hdfs.LocatedBlocksProto = (
             await self.call(user, "getBlockLocations", request)
         ).locations
+        if located.HasField("lastBlock") and not located.isLastBlockComplete:
+            await self._add_open_block(user, located)
         return located
+
+    async def _add_open_block(self, user: str, located: hdfs.LocatedBlocksProto) -> None:
+        """A block that is being written is read as far as its DataNodes say, as by any client."""
+        last = located.lastBlock
+        if located.blocks and located.blocks[-1].b.blockId == last.b.blockId:
+            del located.blocks[-1]
+        request = GetReplicaVisibleLengthRequestProto(block=last.b)
+        unknown = 0
+        for node in last.locs:
+            client = RpcClient(self._loop, node.id.ipAddr, node.id.ipcPort, user)
+            try:
+                call = client.call(CLIENT_DATANODE, "getReplicaVisibleLength", request)
+                last.b.numBytes = (await settled(call)).length
+                break
+            except RemoteError as error:
+                unknown += error.class_name == java.REPLICA_NOT_FOUND
+            except RpcUnavailable:
+                continue
+            finally:
+                client.close()
+        else:
+            if unknown < len(last.locs):
+                raise RemoteError(java.IO, f"Cannot obtain block length for blk_{last.b.blockId}")
+            last.b.numBytes = 0
+        located.fileLength += last.b.numBytes
+        located.blocks.append(last)
 
     async def read(
         self, located: hdfs.LocatedBlocksProto, offset: int, length: int

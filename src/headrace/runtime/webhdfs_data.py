@@ -118,12 +118,15 @@ class WebHdfsData:
 
 
 def _file_checksum(namenode: tuple[str, int], user: str, path: str) -> tuple[str, bytes]:
-    from headrace.client.file_checksum import file_checksum
+    from headrace.client.file_checksum import ChecksumUnavailable, file_checksum
     from headrace.client.namenode import NameNodeClient
 
     host, port = namenode
-    with NameNodeClient(f"hdfs://{host}:{port}", user) as client:
-        found = file_checksum(client, path)
+    try:
+        with NameNodeClient(f"hdfs://{host}:{port}", user) as client:
+            found = file_checksum(client, path)
+    except ChecksumUnavailable as error:
+        raise RemoteError(java.IO, str(error)) from None
     return found.algorithm, found.value
 
 

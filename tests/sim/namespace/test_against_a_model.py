@@ -218,6 +218,7 @@ class Run:
             self.cluster.ask(Concat(target, (source,)))
         except RemoteError:
             is_plain = not source.startswith("/snap") and not self.model.snapshots
+            is_plain = is_plain and source.rpartition("/")[0] == target.rpartition("/")[0]
             assert source == target or not self.model.tree[source] or not is_plain
             return
         self.model.tree[target] += self.model.tree.pop(source)

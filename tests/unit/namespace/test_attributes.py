@@ -211,6 +211,20 @@ def test_name_quota(cluster: SimulatedNameNode) -> None:
     assert refused(cluster, SetQuota("/none", 4, KEEP)) == exceptions.FILE_NOT_FOUND
 
 
+def test_a_block_that_is_opened_again_counts_whole(cluster: SimulatedNameNode) -> None:
+    """An append, also one that begins a new block, and a cut inside of a block."""
+    cluster.write("/d/two", BLOCK_SIZE, 7)
+    cluster.ask(SetQuota("/d", KEEP, 3 * (BLOCK_SIZE + 107)))
+    for request in (
+        requests.Append("/d/two", "w"),
+        requests.Append("/d/two", "w", requests.NEW_BLOCK),
+        requests.Truncate("/d/f", 50, "w"),
+    ):
+        assert refused(cluster, request) == exceptions.DS_QUOTA_EXCEEDED
+    assert cluster.ask(requests.Truncate("/d/two", BLOCK_SIZE, "w")) is True
+    assert cluster.ask(GetQuotaUsage("/d")).space_consumed == 3 * (BLOCK_SIZE + 100)
+
+
 def test_space_quota(cluster: SimulatedNameNode) -> None:
     cluster.ask(SetQuota("/d", KEEP, 3 * BLOCK_SIZE + 299))
     cluster.create("/d/g")
@@ -263,6 +277,9 @@ def test_concat(cluster: SimulatedNameNode) -> None:
     assert refused(cluster, Concat("/d/f", ())) == exceptions.ILLEGAL_ARGUMENT
     for sources in (("/d/f",), ("/d/g", "/d/g"), ("/d/empty",)):
         assert refused(cluster, Concat("/d/f", sources)) == exceptions.HADOOP_ILLEGAL_ARGUMENT
+    cluster.write("/elsewhere", 5)
+    assert refused(cluster, Concat("/d/f", ("/elsewhere",))) == exceptions.HADOOP_ILLEGAL_ARGUMENT
+    cluster.ask(Delete("/elsewhere", False))
     assert refused(cluster, Concat("/d/f", ("/d/none",))) == exceptions.FILE_NOT_FOUND
     cluster.ask(SetQuota("/d", 10, KEEP))
     cluster.ask(Concat("/d/f", ("/d/g",)))

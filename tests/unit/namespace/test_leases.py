@@ -61,7 +61,7 @@ def test_the_old_writer_is_fenced_off(cluster: SimulatedNameNode) -> None:
     located = half_written(cluster, 50, 50, 50)
     block = located.block  # type: ignore[attr-defined]
     cluster.ask(RecoverLease("/f", "other"))
-    assert refused(cluster, UpdateBlockForPipeline(block, "writer")) == exceptions.LEASE_EXPIRED
+    assert refused(cluster, UpdateBlockForPipeline(block, "writer")) == exceptions.IO
     final = block._replace(num_bytes=50)
     assert refused(cluster, Complete("/f", "writer", final)) == exceptions.LEASE_EXPIRED
     cluster.beat()
@@ -191,7 +191,13 @@ def test_append_writes_on(cluster: SimulatedNameNode) -> None:
     assert refused(cluster, Append("/f", "third")) == exceptions.ALREADY_BEING_CREATED
     located = cluster.ask(GetBlockLocations("/f", 0, 2 * BLOCK_SIZE))
     assert located.is_under_construction
-    assert [b.offset for b in located.blocks] == [0]
+    # The block that is open comes along, as far as it is known.
+    assert [(b.offset, b.block.num_bytes) for b in located.blocks] == [
+        (0, BLOCK_SIZE),
+        (BLOCK_SIZE, 100),
+    ]
+    summary = cluster.ask(requests.GetContentSummary("/f"))
+    assert (summary.length, summary.space_consumed) == (BLOCK_SIZE + 100, 2 * BLOCK_SIZE * 3)
     renewed = cluster.ask(UpdateBlockForPipeline(last.block.block, "second"))
     storages = last.block.locations
     cluster.ask(

@@ -235,8 +235,8 @@ def test_a_file_that_is_deleted_while_it_is_cut_leaves_nothing(cluster: Simulate
 
 def test_concat_of_a_captured_source_is_refused(cluster: SimulatedNameNode) -> None:
     cluster.ask(CreateSnapshot("/d", "s1"))
-    cluster.write("/t", 5)
-    assert refused(cluster, Concat("/t", ("/d/a",))) == exceptions.SNAPSHOT
+    cluster.write("/d/t", 5)
+    assert refused(cluster, Concat("/d/t", ("/d/a",))) == exceptions.SNAPSHOT
 
 
 def test_moved_out_of_the_directory(cluster: SimulatedNameNode) -> None:

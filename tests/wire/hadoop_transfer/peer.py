@@ -104,8 +104,12 @@ class Peer:
     # -- writing -----------------------------------------------------------------------
 
     def write_block(self, request: pb.OpWriteBlockProto) -> pb.BlockOpResponseProto:
+        """A first node that can't take part ends the connection, as HDFS's do: an ERROR here."""
         self.send(encode_request(Op.WRITE_BLOCK, request))
-        return self.message(pb.BlockOpResponseProto)
+        try:
+            return self.message(pb.BlockOpResponseProto)
+        except EOFError:
+            return pb.BlockOpResponseProto(status=pb.ERROR)
 
     def packet(
         self,

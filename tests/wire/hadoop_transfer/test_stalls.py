@@ -188,7 +188,6 @@ def test_more_transfers_than_allowed(nodes: Nodes) -> None:
         with Peer(nodes[0].address) as second:
             answer = second.write_block(write_request(other))
             assert answer.status == pb.ERROR
-            assert "too many" in answer.message
         first.stream(b"the first goes on")
 
 

@@ -66,10 +66,11 @@ class DataPlaces:
     def _holder(
         self, located: LocatedBlocks, offset: int, operation: str, address: str
     ) -> DatanodeDescriptor:
-        if operation == "OPEN" and offset > 0 and offset >= located.file_length:
-            raise RemoteError(
-                java.IO, f"Offset={offset} out of the range [0, {located.file_length}); OPEN"
-            )
+        length = located.file_length
+        if located.last_block is not None and not located.is_last_block_complete:
+            length += located.last_block.block.num_bytes
+        if operation == "OPEN" and offset > 0 and offset >= length:
+            raise RemoteError(java.IO, f"Offset={offset} out of the range [0, {length}); OPEN")
         for block in located.blocks:
             if block.locations:
                 return block.locations[0].datanode

@@ -55,6 +55,10 @@ def decide(
             f"append: lastBlock={last.name} of src={request.src} "
             "is not sufficiently replicated yet."
         )
+    if last is not None:
+        # Also where the append begins a new block, as in HDFS.
+        room = (file.block_size - last.num_bytes) * file.replication
+        quotas.verify(ns, file.parent, 0, room)
     reopen = last is not None and not request.flags & NEW_BLOCK and last.num_bytes < file.block_size
     record = edits_pb2.OpenFile(
         inode_id=file.inode_id,
@@ -65,8 +69,6 @@ def decide(
     block = None
     if reopen:
         assert last is not None
-        room = (file.block_size - last.num_bytes) * file.replication
-        quotas.verify(ns, file.parent, 0, room)
         storages, _ = ns.locate(last)
         block = LocatedBlock(extended(ns, last), file.length - last.num_bytes, storages)
     return [Edit(open_file=record)], LastBlockWithStatus(block, status_of(ns, file))

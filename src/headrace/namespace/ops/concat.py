@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.namespace import refusals
+from headrace.namespace import quotas, refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import FileInode
 from headrace.namespace.ops.append import file_at, writable_at
@@ -29,14 +29,15 @@ def decide(
         raise refusals.illegal_argument(
             f"concat: target file {request.target} is under construction"
         )
-    seen: set[int] = set()
+    sources: dict[int, FileInode] = {}
     for src in request.sources:
         source = _source(ns, src, target, request.target, caller)
-        if source.inode_id in seen:
+        if source.inode_id in sources:
             raise refusals.illegal_argument(f"concat: at least two of the source files are {src}")
-        seen.add(source.inode_id)
-    ids = [file_at(ns, src, caller).inode_id for src in request.sources]
-    record = edits_pb2.Concat(target_id=target.inode_id, source_ids=ids, time_ms=now_ms)
+        sources[source.inode_id] = source
+    added = sum(_added_space(source, target) for source in sources.values())
+    quotas.verify(ns, target.parent, 0, added)
+    record = edits_pb2.Concat(target_id=target.inode_id, source_ids=sources, time_ms=now_ms)
     return [Edit(concat=record)], None
 
 
@@ -48,6 +49,12 @@ def _source(
         require(ns, resolved.inode, caller, READ)
         require_parent_write(ns, resolved, caller)
     source = file_at(ns, src, caller)
+    if source.parent is not target.parent:
+        raise refusals.illegal_argument(
+            f"Source file {src} is not in the same directory with the target {target_path}"
+        )
+    if ns.holders(source) or source.saved:
+        raise refusals.snapshot(f"Concat: the source file {src} is in snapshot")
     if source is target:
         raise refusals.illegal_argument(
             f"concat: the src file {src} is the same with the target file {target_path}"
@@ -61,9 +68,12 @@ def _source(
             f"concat: source file {src} has preferred block size {source.block_size} which is "
             f"greater than the target file's preferred block size {target.block_size}"
         )
-    if ns.holders(source) or source.saved:
-        raise refusals.snapshot(f"Concat: the source file {src} is in snapshot")
     return source
+
+
+def _added_space(source: FileInode, target: FileInode) -> int:
+    """Its blocks get the target's replication."""
+    return source.length * target.replication - source.space
 
 
 def replay(ns: "Namespace", record: edits_pb2.Concat) -> None:

@@ -129,7 +129,7 @@ def summing(
             files += 1
             size = inode.length
             length += size
-            space += size * inode.replication
+            space += size * inode.replication if resolved.in_snapshot else inode.space
         else:
             files += 1
     quota = top.quota if isinstance(top, DirectoryInode) else None

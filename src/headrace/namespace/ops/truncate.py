@@ -6,7 +6,7 @@ new id, and that is the file's last block from then on.
 
 from typing import TYPE_CHECKING
 
-from headrace.namespace import refusals, writing
+from headrace.namespace import quotas, refusals, writing
 from headrace.namespace.blocks import BlockConstruction, BlockInfo, UcState
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import FileInode, Writer
@@ -45,6 +45,10 @@ def decide(
     last = file.blocks[kept - 1]
     if not last.replicas:
         raise refusals.io(f"Cannot truncate {request.src}: no replica of {last.name} is known")
+    # A block being cut counts whole until it is.
+    gone = sum(block.num_bytes for block in file.blocks[kept:])
+    added = (file.block_size - last.num_bytes - gone) * file.replication
+    quotas.verify(ns, file.parent, 0, added)
     if _is_in_snapshot(ns, file, last):
         record.new_block_id = ns.last_block_id + 1
     record.recovery_id = ns.generation_stamp + 1

@@ -32,6 +32,12 @@ def _open_block(
             f"{'null' if block is None else 'COMPLETE' if block.uc is None else 'COMMITTED'} "
             "but not UNDER_CONSTRUCTION"
         )
+    if block.uc.state is UcState.UNDER_RECOVERY:
+        # Its writer is fenced off.
+        raise refusals.io(
+            f"Unexpected BlockUCState: {ns.pool_id}:{name} is UNDER_RECOVERY "
+            "but not UNDER_CONSTRUCTION"
+        )
     file = block.file
     if file is None or file.writer is None:
         raise refusals.io(
@@ -42,8 +48,6 @@ def _open_block(
         raise refusals.lease_expired(
             f"Lease mismatch: {name} is accessed by a non lease holder {client_name}"
         )
-    if block.uc.state is UcState.UNDER_RECOVERY:
-        raise refusals.io(f"Block {name} is under recovery: its writer is fenced off")
     return file, block
 
 
