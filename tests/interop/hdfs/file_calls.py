@@ -213,7 +213,11 @@ class Calls:
         if size // piece > 20_000:
             piece = 4096
         self.say("write", one.writer, size, self.random.randrange(1 << 30), piece)
+        is_beyond = one.size // one.block_size != (one.size + size) // one.block_size
         one.size += size
+        if is_beyond and not one.holder.endswith(AT_ONCE):
+            # When the NameNode hears of a block's end is a matter of time.
+            self.say("hflush", one.writer)
 
     def append(self) -> None:
         name = self.a_file(is_open=None if self.random.random() < 0.1 else False)
@@ -351,10 +355,6 @@ class Calls:
         self.forget_readers(name)
         self.say("truncate", self.client(("plain", "second", "web")), name, size)
         if not one.writer:
-            if self.random.random() < 0.15:
-                client = f"s{self.seed}.second"
-                self.say("append", f"s{self.seed}.hasty", client, name, "APPEND,NEW_BLOCK")
-                self.say("close", f"s{self.seed}.hasty")
             self.say("settle", self.plain, name)
             one.size = min(one.size, size)
             self.say("stat", self.plain, name)
@@ -414,7 +414,6 @@ class Calls:
         name = self.a_file()
         if name is None:
             return
-        one = self.files[name]
         if self.random.random() < 0.2:
             self.say("delete", self.plain, f"{self.root}/d", "r")
             self.say("mkdirs", self.plain, f"{self.root}/d")
@@ -422,8 +421,6 @@ class Calls:
         else:
             self.say("delete", self.client(("plain", "web")), name, "-")
             gone = [name]
-        if one.writer and name in gone:
-            self.say("close", one.writer)
         for each in gone:
             del self.files[each]
             self.forget_readers(each)
