@@ -59,6 +59,20 @@ def _moves_to_root(call: Call, mine: Blotted, other: Blotted) -> bool:
     return is_rename and mine[0] == "answered" and other == ("refused", _SNAPSHOT)
 
 
+def _changed_later(call: Call, mine: Blotted, other: Blotted) -> bool:
+    root_alone = {
+        "diffReport.modifiedEntries x 1",
+        "diffReport.modifiedEntries[0].fullpath = b''",
+    }
+    is_listing = call.method == "getSnapshotDiffReportListing"
+    return is_listing and "diffReport.modifiedEntries x 0" in mine and root_alone <= {*other}
+
+
+def was_modified_later(call: object, mine: Blotted, other: Blotted) -> bool:
+    ours, its = ([line for line in one if "modification_time" not in line] for one in (mine, other))
+    return ours == its and "/.snapshot" in str(call)
+
+
 def _replaces_anothers(call: Call, mine: Blotted, other: Blotted) -> bool:
     return call.method == "rename2" and mine == ("refused", _ACCESS) and other[0] == "answered"
 
@@ -68,6 +82,11 @@ KNOWN = (
     Known("a path below a file or in .reserved, or .snapshot: another refusal", _leads_nowhere),
     Known("nothing is told of what is behind a directory that may not be searched", _is_hidden),
     Known("fields of a cache pool are looked at in another order", _is_bad_pool),
+    Known("the directory itself as changed between two snapshots: it was so later", _changed_later),
+    Known(
+        "a directory in a snapshot was last modified when it was made; there as it is by now",
+        was_modified_later,
+    ),
     Known("no directory of the caller's has snapshots: no list instead of an empty one", _is_empty),
     Known(
         "a snapshottable directory may be moved to the root: Apache's root counts as snapshottable",
@@ -85,7 +104,3 @@ KNOWN = (
 
 def known(call: Call, mine: Blotted, other: Blotted) -> Known | None:
     return next((one for one in KNOWN if one.holds(call, mine, other)), None)
-
-
-def is_known(call: Call, mine: Blotted, other: Blotted) -> bool:
-    return known(call, mine, other) is not None

@@ -15,6 +15,7 @@ from headrace.namespace.requests import (
     Create,
     CreateSnapshot,
     Delete,
+    DeleteSnapshot,
     GetAclStatus,
     GetFileInfo,
     GetListing,
@@ -29,6 +30,7 @@ from headrace.namespace.requests import (
     RemoveAclEntries,
     Rename,
     Rename2,
+    RenameSnapshot,
     SetAcl,
     SetOwner,
     SetPermission,
@@ -313,3 +315,21 @@ def test_snapshots_are_entered_by_the_modes_of_then(cluster: SimulatedNameNode) 
     listed = cluster.ask(GetSnapshotListing("/d"))
     assert [one.status.path for one in listed] == ["s1", "s2"]
     assert not cluster.ask(GetFileInfo("/d/.snapshot/s1")).is_snapshottable
+
+
+def test_a_snapshot_that_comes_or_goes_changes_its_directory(cluster: SimulatedNameNode) -> None:
+    def modified(path: str = "/d") -> int:
+        return int(cluster.ask(GetFileInfo(path)).modification_time_ms)
+
+    cluster.ask(AllowSnapshot("/d"))
+    cluster.ask(CreateSnapshot("/d", "s0"))
+    for request, changes in (
+        (CreateSnapshot("/d", "s1"), True),
+        (RenameSnapshot("/d", "s1", "s2"), False),
+        (DeleteSnapshot("/d", "s2"), True),
+    ):
+        cluster.ask(SetTimes("/d", 1, 1))
+        cluster.ask(request)
+        assert (modified() > 1) is changes, request
+    assert modified("/d/.snapshot/s0") > 1, "it tells when it was made"
+    assert not cluster.ask(GetSnapshotDiffReport("/d", "s0", "")).entries

@@ -174,6 +174,7 @@ def replay_create(ns: "Namespace", record: edits_pb2.CreateSnapshot) -> None:
     directory = ns.directory(record.inode_id)
     existing = directory.with_features().snapshots
     assert existing is not None
+    _touch(ns, directory, record.time_ms)
     snapshot = Snapshot(record.snapshot_id, record.name, record.time_ms, ns.last_inode_id + 1)
     existing[record.name] = snapshot
     ns.snapshots[record.snapshot_id] = snapshot
@@ -197,11 +198,20 @@ def decide_delete(
 
 
 def replay_delete(ns: "Namespace", record: edits_pb2.DeleteSnapshot) -> None:
-    existing = ns.directory(record.inode_id).with_features().snapshots
+    directory = ns.directory(record.inode_id)
+    existing = directory.with_features().snapshots
     assert existing is not None
     snapshot = ns.snapshots.pop(record.snapshot_id)
     del existing[snapshot.name]
     snapshots.sweep(ns, record.snapshot_id)
+    _touch(ns, directory, record.time_ms)
+
+
+def _touch(ns: "Namespace", directory: DirectoryInode, time_ms: int) -> None:
+    """A snapshot that comes or goes changes its directory; a new name of it does not."""
+    if time_ms > directory.modification_time_ms:
+        ns.before_change(directory)
+        directory.modification_time_ms = time_ms
 
 
 def decide_rename(
