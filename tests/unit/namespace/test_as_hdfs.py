@@ -3,12 +3,10 @@
 `tests/interop/hdfs/test_random_differences.py` is that comparison.
 """
 
-from typing import Any
-
 import pytest
+from tests.unit.namespace.refusing import refused
 
 from headrace.namespace import requests as asked
-from headrace.namespace.caller import Caller
 from headrace.namespace.requests import (
     AllowSnapshot,
     Append,
@@ -41,7 +39,6 @@ from headrace.namespace.requests import (
 from headrace.namespace.values import AclEntry, XAttr
 from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
 from headrace.wire.hadoop import exceptions as java
-from headrace.wire.hadoop.exceptions import RemoteError
 
 USER, GROUP, MASK, OTHER = range(4)
 ACCESS, DEFAULT = 0, 1
@@ -53,14 +50,6 @@ def cluster() -> SimulatedNameNode:
     cluster.ask(Mkdirs("/d/sub", 0o755))
     cluster.write("/f", 100)
     return cluster
-
-
-def refused(cluster: SimulatedNameNode, request: Any, caller: Caller | None = None) -> str:
-    before = durable_state(cluster.ns)
-    with pytest.raises(RemoteError) as caught:
-        cluster.ask(request, caller)
-    assert durable_state(cluster.ns) == before
-    return caught.value.class_name
 
 
 def create(

@@ -1,11 +1,9 @@
 """Owners, modes, times, ACLs, extended attributes, quotas, symlinks, concat, storage policies."""
 
-from typing import Any
-
 import pytest
+from tests.unit.namespace.refusing import refused
 
 from headrace.namespace import requests
-from headrace.namespace.caller import Caller
 from headrace.namespace.requests import (
     CheckAccess,
     Concat,
@@ -53,14 +51,6 @@ def cluster() -> SimulatedNameNode:
     cluster.ask(Mkdirs("/d", 0o750))
     cluster.write("/d/f", 100)
     return cluster
-
-
-def refused(cluster: SimulatedNameNode, request: Any, caller: Caller | None = None) -> str:
-    before = durable_state(cluster.ns)
-    with pytest.raises(RemoteError) as caught:
-        cluster.ask(request, caller)
-    assert durable_state(cluster.ns) == before
-    return caught.value.class_name
 
 
 def entries(*texts: str) -> tuple[AclEntry, ...]:

@@ -1,6 +1,7 @@
 """Leases and block recovery: writers that die, writers that come back, stamps that fence them."""
 
 import pytest
+from tests.unit.namespace.refusing import refused
 
 from headrace.namespace import requests
 from headrace.namespace.requests import (
@@ -24,12 +25,6 @@ from headrace.wire.hadoop.exceptions import RemoteError
 @pytest.fixture
 def cluster() -> SimulatedNameNode:
     return SimulatedNameNode(datanodes=3)
-
-
-def refused(cluster: SimulatedNameNode, request: object) -> str:
-    with pytest.raises(RemoteError) as caught:
-        cluster.ask(request)
-    return caught.value.class_name
 
 
 def half_written(cluster: SimulatedNameNode, *lengths: int) -> object:
@@ -120,7 +115,9 @@ def test_soft_limit_lets_another_writer_in(cluster: SimulatedNameNode) -> None:
     cluster.run(50_000, 5_000)
     assert refused(cluster, request) == exceptions.ALREADY_BEING_CREATED, "it was renewed"
     cluster.run(15_000, 5_000)
-    assert refused(cluster, request) == exceptions.RECOVERY_IN_PROGRESS
+    with pytest.raises(RemoteError) as caught:
+        cluster.ask(request)
+    assert caught.value.class_name == exceptions.RECOVERY_IN_PROGRESS, "which this refusal began"
     cluster.beat()
     again = cluster.ask(request)
     assert again.block.block.num_bytes == 10

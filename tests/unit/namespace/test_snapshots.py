@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.namespace.refusing import refused
 
 from headrace.namespace.ops import snapshot
 from headrace.namespace.requests import (
@@ -33,7 +34,6 @@ from headrace.namespace.requests import (
 from headrace.namespace.values import SnapshotDiffEntry
 from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
 from headrace.wire.hadoop import exceptions
-from headrace.wire.hadoop.exceptions import RemoteError
 
 
 @pytest.fixture
@@ -47,12 +47,6 @@ def cluster() -> SimulatedNameNode:
 
 def names(cluster: SimulatedNameNode, path: str) -> list[str]:
     return [entry.path for entry in cluster.ask(GetListing(path, b"")).entries]
-
-
-def refused(cluster: SimulatedNameNode, request: object) -> str:
-    with pytest.raises(RemoteError) as caught:
-        cluster.ask(request)
-    return caught.value.class_name
 
 
 def diff(cluster: SimulatedNameNode, older: str, newer: str) -> list[tuple[str, str, str]]:

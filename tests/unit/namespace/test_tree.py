@@ -1,6 +1,7 @@
 """mkdirs, rename, delete, listing: the tree as clients see it."""
 
 import pytest
+from tests.unit.namespace.refusing import refused
 
 from headrace.namespace.requests import (
     Delete,
@@ -24,14 +25,6 @@ def cluster() -> SimulatedNameNode:
 
 def names(cluster: SimulatedNameNode, path: str) -> list[str]:
     return [entry.path for entry in cluster.ask(GetListing(path, b"")).entries]
-
-
-def refused(cluster: SimulatedNameNode, request: object) -> str:
-    before = durable_state(cluster.ns)
-    with pytest.raises(RemoteError) as caught:
-        cluster.ask(request)
-    assert durable_state(cluster.ns) == before
-    return caught.value.class_name
 
 
 def test_mkdirs(cluster: SimulatedNameNode) -> None:

@@ -1,6 +1,7 @@
 """A file's life: created, written block by block, closed, read, deleted; and what goes wrong."""
 
 import pytest
+from tests.unit.namespace.refusing import refused
 
 from headrace.namespace import requests
 from headrace.namespace.requests import (
@@ -24,12 +25,6 @@ from headrace.wire.hadoop.exceptions import RemoteError
 @pytest.fixture
 def cluster() -> SimulatedNameNode:
     return SimulatedNameNode(datanodes=3)
-
-
-def refused(cluster: SimulatedNameNode, request: object) -> str:
-    with pytest.raises(RemoteError) as caught:
-        cluster.ask(request)
-    return caught.value.class_name
 
 
 def test_write_and_read(cluster: SimulatedNameNode) -> None:
