@@ -49,11 +49,7 @@ class Files:
         host, port = self.dfs.address.split(":")
         with BlockingRpcClient(host, int(port), getpass.getuser()) as rpc:
             request = GetBlockLocationsRequestProto(src=path, offset=0, length=1 << 40)
-            located = rpc.call("getBlockLocations", request).locations
-        blocks = list(located.blocks)
-        if located.underConstruction and located.HasField("lastBlock"):
-            blocks.append(located.lastBlock)
-        return blocks
+            return list(rpc.call("getBlockLocations", request).locations.blocks)
 
     def nodes_of(self, block: LocatedBlockProto) -> list[LocalProcess]:
         """The processes that hold a block, in no order."""
