@@ -101,7 +101,8 @@ class Calls:
         self.lines: list[str] = []
         self.files: dict[str, Picture] = {}
         self.readers: dict[str, str] = {}
-        self.snapshots: list[str] = []
+        self.snapshots: list[tuple[str, set[str]]] = []
+        """Names, and which files were open then: on Apache's their copies grow with them."""
         self.writers = 0
         self.has_quota = False
         self.has_snapshots = seed % 2 == 0
@@ -434,15 +435,16 @@ class Calls:
                 if one.writer and not one.holder.endswith(AT_ONCE):
                     # What was sent and not flushed may or may not be there.
                     self.say("hflush", one.writer)
-            self.snapshots.append(name)
+            self.snapshots.append((name, {path for path, one in self.files.items() if one.writer}))
             self.say("snapshot", self.plain, self.root, name)
         elif self.random.random() < 0.3:
-            self.say("unsnapshot", self.plain, self.root, self.snapshots.pop())
-        name = self.random.choice(self.snapshots)
+            self.say("unsnapshot", self.plain, self.root, self.snapshots.pop()[0])
+        name, open_then = self.random.choice(self.snapshots)
         where = f"{self.root}/.snapshot/{name}"
-        self.say("list", self.plain, where)
+        if not open_then:
+            self.say("list", self.plain, where)
         known = self.a_file()
-        if known is not None:
+        if known is not None and known not in open_then:
             kept = where + known[len(self.root) :]
             self.say("stat", self.plain, kept)
             self.say("read", self.client(READING), kept)
@@ -487,7 +489,8 @@ class Calls:
             self.say("vector", self.client(("plain", "hedged", "web")), name, ",".join(ranges))
         elif kind == 4:
             places = [self.position(size) for _ in range(4)]
-            self.say("seek", client, name, *places)
+            # Beyond the end of what is empty, Apache's DataNodes refuse, and our NameNode.
+            self.say("seek", client if size else self.plain, name, *places)
         else:
             self.keep_reader(name)
 
