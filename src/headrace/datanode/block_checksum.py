@@ -39,9 +39,9 @@ def block_checksum(session: TransferSession, raw: memoryview) -> None:
     meta = dataset.storage.open(replica.meta_path, read_only=True)
     checksum = read_checksum(meta)
     options = request.blockChecksumOptions
-    if checksum.size == 0 and options.blockChecksumType == COMPOSITE_CRC:
-        raise Refusal(f"{replica} has no checksums")
     if options.blockChecksumType == COMPOSITE_CRC:
+        if checksum.size == 0:
+            raise Refusal(f"{replica} has no checksums")
         # The stripe length means something for erasure-coded groups only: one CRC here.
         summed = struct.pack(">I", composite_crc(data, meta, checksum, length))
     else:

@@ -207,6 +207,12 @@ def differences(
     )
 
 
+def snapshottable_above(directory: DirectoryInode) -> DirectoryInode | None:
+    """The one that it is, or lies in; there is one at most."""
+    above = (directory, *directory.ancestors())
+    return next((one for one in above if one.snapshots is not None), None)
+
+
 def turned_round(entries: list[SnapshotDiffEntry]) -> list[SnapshotDiffEntry]:
     """The same from the later moment to the earlier; paths stay those of the earlier, as HDFS
     tells them, but a rename goes the other way."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headrace.namespace import quotas, refusals, writing
 from headrace.namespace.blocks import UcState
 from headrace.namespace.caller import Caller
-from headrace.namespace.inodes import DirectoryInode, FileInode, Writer
+from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, Writer
 from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import WRITE, require
 from headrace.namespace.protos import edits_pb2
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def file_at(ns: "Namespace", src: str, caller: Caller, *, write: bool = True) -> FileInode:
-    inode = resolve(ns, src, caller, write=write).inode
+    return as_file(resolve(ns, src, caller, write=write).inode, src)
+
+
+def as_file(inode: Inode | None, src: str) -> FileInode:
+    """What was found at a path, or why it is no file."""
     if inode is None:
         raise refusals.does_not_exist(src)
     if not isinstance(inode, FileInode):
@@ -29,10 +33,13 @@ def file_at(ns: "Namespace", src: str, caller: Caller, *, write: bool = True) ->
 
 def writable_at(ns: "Namespace", src: str, caller: Caller) -> FileInode:
     """The same for who may write it; that is asked first."""
-    inode = resolve(ns, src, caller, write=True).inode
+    return _writable(ns, resolve(ns, src, caller, write=True).inode, src, caller)
+
+
+def _writable(ns: "Namespace", inode: Inode | None, src: str, caller: Caller) -> FileInode:
     if inode is not None:
         require(ns, inode, caller, WRITE)
-    return file_at(ns, src, caller)
+    return as_file(inode, src)
 
 
 def _appendable(ns: "Namespace", src: str, caller: Caller) -> FileInode:
@@ -41,7 +48,7 @@ def _appendable(ns: "Namespace", src: str, caller: Caller) -> FileInode:
         raise refusals.already_exists(
             f"Cannot append to directory {src}; already exists as a directory."
         )
-    return writable_at(ns, src, caller)
+    return _writable(ns, inode, src, caller)
 
 
 def decide(

@@ -24,11 +24,17 @@ def existing(ns: "Namespace", src: str, caller: Caller) -> Inode:
     return inode
 
 
+def owned(ns: "Namespace", src: str, caller: Caller) -> Inode:
+    """The same for its owner alone."""
+    inode = existing(ns, src, caller)
+    require_owner(ns, inode, caller)
+    return inode
+
+
 def decide_permission(
     ns: "Namespace", request: SetPermission, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    inode = existing(ns, request.src, caller)
-    require_owner(ns, inode, caller)
+    inode = owned(ns, request.src, caller)
     record = edits_pb2.SetPermission(inode_id=inode.inode_id, mode=request.mode & 0o1777)
     return [Edit(set_permission=record)], None
 
@@ -43,8 +49,7 @@ def replay_permission(ns: "Namespace", record: edits_pb2.SetPermission) -> None:
 def decide_owner(
     ns: "Namespace", request: SetOwner, caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], None]:
-    inode = existing(ns, request.src, caller)
-    require_owner(ns, inode, caller)
+    inode = owned(ns, request.src, caller)
     if ns.settings.permissions_enabled and not is_superuser(ns, caller):
         if request.user and request.user != caller.user:
             raise refusals.denied(

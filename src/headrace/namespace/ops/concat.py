@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headrace.namespace import quotas, refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import FileInode
-from headrace.namespace.ops.append import file_at, writable_at
+from headrace.namespace.ops.append import as_file, writable_at
 from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import READ, require, require_parent_write
 from headrace.namespace.protos import edits_pb2
@@ -48,7 +48,7 @@ def _source(
     if resolved.inode is not None:
         require(ns, resolved.inode, caller, READ)
         require_parent_write(ns, resolved, caller)
-    source = file_at(ns, src, caller)
+    source = as_file(resolved.inode, src)
     if source.parent is not target.parent:
         raise refusals.illegal_argument(
             f"Source file {src} is not in the same directory with the target {target_path}"

@@ -22,6 +22,7 @@ from headrace.namespace.permissions import (
 )
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import Rename, Rename2
+from headrace.namespace.snapshots import snapshottable_above
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.rpc_frames import varint
 
@@ -205,8 +206,7 @@ def _record(
 
 def _refuse_nesting(ns: "Namespace", inode: Inode, parent: DirectoryInode) -> None:
     """One snapshottable directory never comes to lie below another."""
-    outer = next((d for d in (parent, *parent.ancestors()) if d.snapshots is not None), None)
-    if outer is None:
+    if snapshottable_above(parent) is None:
         return
     for directory in ns.snapshottable.values():
         if directory is inode or any(above is inode for above in directory.ancestors()):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from headrace.namespace import acls, refusals
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import DirectoryInode, Inode
-from headrace.namespace.ops.attributes import existing
+from headrace.namespace.ops.attributes import owned
 from headrace.namespace.paths import resolve, snapshot_root
-from headrace.namespace.permissions import STICKY, require_owner
+from headrace.namespace.permissions import STICKY
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import (
@@ -32,9 +32,7 @@ def _owned(ns: "Namespace", src: str, caller: Caller) -> Inode:
             "The ACL operation has been rejected.  Support for ACLs has been disabled by setting "
             "dfs.namenode.acls.enabled to false."
         )
-    inode = existing(ns, src, caller)
-    require_owner(ns, inode, caller)
-    return inode
+    return owned(ns, src, caller)
 
 
 def _record(inode: Inode, entries: Sequence[AclEntry]) -> list[Edit]:

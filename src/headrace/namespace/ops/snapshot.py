@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from headrace.namespace import creating, refusals, snapshots
 from headrace.namespace.caller import Caller
 from headrace.namespace.inodes import CURRENT, DirectoryInode, Inode, Snapshot, listing_order
-from headrace.namespace.ops.attributes import existing
+from headrace.namespace.ops.attributes import owned
 from headrace.namespace.paths import RESERVED, SNAPSHOT_DIRECTORY, Resolved, resolve
 from headrace.namespace.permissions import (
     READ,
     is_superuser,
     require,
-    require_owner,
     require_subtree,
     require_superuser,
 )
@@ -64,13 +63,6 @@ def _snapshottable(inode: Inode | None, src: str) -> tuple[DirectoryInode, dict[
     if directory.snapshots is None:
         raise refusals.snapshot(f"Directory is not a snapshottable directory: {src}")
     return directory, directory.snapshots
-
-
-def _owned(ns: "Namespace", src: str, caller: Caller) -> Inode:
-    """HDFS asks whose it is before it asks what it is."""
-    inode = existing(ns, src, caller)
-    require_owner(ns, inode, caller)
-    return inode
 
 
 # -- which directories --------------------------------------------------------------------------
@@ -136,7 +128,7 @@ def decide_create(
     ns: "Namespace", request: CreateSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], str]:
     creating.check_length(ns, request.src, "createSnapshot")
-    inode = _owned(ns, request.src, caller)
+    inode = owned(ns, request.src, caller)
     name = request.name or _default_name(now_ms)
     _check_name(ns, name)
     directory, taken = _snapshottable(inode, request.src)
@@ -184,7 +176,7 @@ def replay_create(ns: "Namespace", record: edits_pb2.CreateSnapshot) -> None:
 def decide_delete(
     ns: "Namespace", request: DeleteSnapshot, caller: Caller, now_ms: int
 ) -> tuple[list[Edit], None]:
-    directory, taken = _snapshottable(_owned(ns, request.src, caller), request.src)
+    directory, taken = _snapshottable(owned(ns, request.src, caller), request.src)
     snapshot = taken.get(request.name)
     if snapshot is None:
         raise refusals.snapshot(
@@ -219,7 +211,7 @@ def decide_rename(
 ) -> tuple[list[Edit], None]:
     if not request.new_name:
         raise refusals.io("The new snapshot name is null or empty.")
-    inode = _owned(ns, request.src, caller)
+    inode = owned(ns, request.src, caller)
     if "/" in request.new_name:
         raise refusals.illegal_argument('Snapshot name cannot contain "/"')
     creating.check_name(ns, request.new_name, request.src)
@@ -312,8 +304,8 @@ def read_diff(
     root = request.src
     if ids[0] != ids[1]:
         entries = snapshots.differences(ns, directory, min(ids), max(ids))
-        above = (directory, *directory.ancestors())
-        root = next((d.path() for d in above if d.snapshots is not None), root)
+        above = snapshots.snapshottable_above(directory)
+        root = root if above is None else above.path()
     if ids[0] > ids[1]:
         entries = snapshots.turned_round(entries)
     return SnapshotDiffReport(root, request.from_snapshot, request.to_snapshot, tuple(entries))
@@ -367,9 +359,9 @@ def _snapshots_above(ns: "Namespace", resolved: Resolved, src: str) -> dict[str,
     below = resolved.inode if isinstance(resolved.inode, DirectoryInode) else resolved.parent
     if below is None:
         raise refusals.file_not_found(f"Directory does not exist: {src}")
-    for directory in (below, *below.ancestors()):
-        if directory.snapshots is not None:
-            return directory.snapshots
+    directory = snapshots.snapshottable_above(below)
+    if directory is not None and directory.snapshots is not None:
+        return directory.snapshots
     if below is ns.root:
         return {}
     raise refusals.snapshot(f"The path {src} is neither snapshottable nor under a snapshot root!")
