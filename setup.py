@@ -1,4 +1,4 @@
-"""What pyproject.toml can't say: with HEADRACE_COMPILE=1 the modules it lists become C extensions.
+"""What pyproject.toml can't say: with HEADRACE_COMPILE=1 the modules it lists become extensions.
 
     pip install mypy setuptools
     HEADRACE_COMPILE=1 pip install --no-build-isolation .    # needs a C compiler, Python's headers
@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from setuptools import setup
+from setuptools import Extension, setup
 
 
 def extensions() -> list[Any]:
@@ -22,9 +22,13 @@ def extensions() -> list[Any]:
         raise SystemExit("an editable install is of sources; make setup compiles beside them")
     from mypyc.build import mypycify
 
-    listed = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["headrace"]["compiled"]
-    return mypycify(
-        ["--config-file", "pyproject.toml", *listed],
+    listed = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["headrace"]
+    in_c = [
+        Extension(path.removeprefix("src/").removesuffix(".c").replace("/", "."), [path])
+        for path in listed["extensions"]
+    ]
+    return in_c + mypycify(
+        ["--config-file", "pyproject.toml", *listed["compiled"]],
         opt_level="1",
         debug_level="0",
         group_name="headrace",

@@ -1,6 +1,6 @@
 """Compiles the modules that pyproject.toml lists, for this tree.
 
-    python tools/compile_modules.py [--list]     --list: only print their paths
+    python tools/compile_modules.py [--list]     --list: only print the paths of those of Python
 
 Does nothing when they are compiled from what the sources say now. Without a C compiler or Python's
 headers it says so and leaves the sources to the interpreter; so it does when compiling fails. With
@@ -35,17 +35,23 @@ LOG = BUILD / "log"
 
 
 def path_of(module: str) -> Path:
-    return SOURCES / (module.replace(".", "/") + ".py")
+    """Its source; of one written in C that."""
+    path = SOURCES / module.replace(".", "/")
+    in_c = path.with_suffix(".c")
+    return in_c if in_c.is_file() else path.with_suffix(".py")
 
 
-def listed_modules() -> list[str]:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["headrace"]["compiled"]
-    return [path.removeprefix("src/").removesuffix(".py").replace("/", ".") for path in listed]
+def listed_modules(kind: str) -> list[str]:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["headrace"][kind]
+    return [".".join(Path(path).relative_to("src").with_suffix("").parts) for path in listed]
 
 
 def imports_of(module: str) -> Iterator[str]:
     """What this one names, modules or not: types and constants of modules are in its code."""
-    for node in ast.walk(ast.parse(path_of(module).read_text())):
+    path = path_of(module)
+    if path.suffix != ".py":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
@@ -97,7 +103,10 @@ def compile_them(folder: Path) -> bool:
 
 def write_list(build: str, watched: list[str], listed: list[str], looks: dict[str, str]) -> None:
     lines = [f"{EXTENSION_SUFFIXES[0]} {build}"]
-    lines += [f"{name} {'c' if name in listed else '-'} {looks[name]}" for name in watched]
+    kinds = {".py": "c", ".c": "x"}
+    for name in watched:
+        kind = kinds[path_of(name).suffix] if name in listed else "-"
+        lines.append(f"{name} {kind} {looks[name]}")
     text = "\n".join(lines) + "\n"
     path = FOLDER / compiled.LIST
     if not path.exists() or path.read_text() != text:
@@ -150,7 +159,7 @@ def look_and_compile(listed: list[str]) -> int:
 
 
 def main() -> int:
-    listed = listed_modules()
+    listed = listed_modules("compiled")
     if "--list" in sys.argv[1:]:
         print(*(path_of(name).relative_to(ROOT) for name in listed))
         return 0
@@ -158,7 +167,7 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one `make` at a time; it goes with the process
-        return look_and_compile(listed)
+        return look_and_compile(listed + listed_modules("extensions"))
 
 
 if __name__ == "__main__":

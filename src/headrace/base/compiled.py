@@ -1,8 +1,9 @@
-"""Modules that were compiled to C: whether they are taken instead of their sources.
+"""Modules that were compiled: whether they are taken instead of their sources.
 
-`make setup` compiles the modules that pyproject.toml lists (`tool.headrace.compiled`) by mypyc into
-`_compiled` beside the rooms, each build in a folder of its own, and writes a list there: what their
-sources, and all that these import, looked like then.
+`make setup` compiles the modules that pyproject.toml lists into `_compiled` beside the rooms, those
+of Python (`tool.headrace.compiled`) by mypyc, those of C (`extensions`) as they are, each build in
+a folder of its own, and writes a list there: what their sources, and all that these import, looked
+like then.
 
 Owns: that list and what follows from it, all or nothing: as soon as one file of it has changed the
 sources are read, so that an edit takes effect at once and no half of the code is old.
@@ -11,6 +12,7 @@ modules in their usual places and no list.
 
     list   | .cpython-311-x86_64-linux-gnu.so 3f8a…    | how their files end, and in which folder
            | headrace.wire.hadoop.rpc_frames c 9120 17…  | name, c: compiled, size, modified, ns
+           | headrace.runtime.core_keeper x 5020 17…     | x: written in C, gone without this list
            | headrace.base.errors - 2410 17…             | -: only imported by one of them
 """
 
@@ -48,9 +50,10 @@ def compiled_modules(package: str) -> dict[str, str]:
         for line in lines:
             name, kind, look = line.split(" ", 2)
             path = name.replace(".", "/")
-            if look_of(f"{root}/{path}.py") != look:
+            source = f"{path}.c" if kind == "x" else f"{path}.py"
+            if look_of(f"{root}/{source}") != look:
                 return {}
-            if kind == "c":
+            if kind != "-":
                 found[name] = f"{folder}/{path}{suffix}"
     except (OSError, ValueError, IndexError):
         return {}

@@ -254,9 +254,10 @@ _NAMENODE = (
     _key(
         "headrace.namenode.busy.wait.us",
         _I,
-        250,
+        500,
         "Microseconds that the NameNode looks for the next call before it sleeps, once a client "
-        "has asked again that soon after its answer; 0: it sleeps at once.",
+        "has asked again that soon after its answer, and that its core is kept awake in a wait "
+        "for the disk then; 0: it sleeps at once.",
         _ZERO_UP,
     ),
     _key(

@@ -55,7 +55,7 @@ from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.rpc_connection import RpcConnection
 from headrace.runtime.tcp import TcpLimits, TcpServer
-from headrace.runtime.wakefulness import Wakefulness
+from headrace.runtime.wakefulness import Wakefulness, core_keeper
 from headrace.runtime.web import Chooser, Page, WebServer
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
@@ -106,7 +106,9 @@ class NameNodeProcess:
         self.log = EventLog(_write_line, self._clock, config["headrace.log.level"])
         self._storage = DiskStorage(self._loop)
         self._pool = BufferPool()
-        self._wakefulness = Wakefulness(self._loop, config["headrace.namenode.busy.wait.us"])
+        awake_us = config["headrace.namenode.busy.wait.us"]
+        keeper = core_keeper() if awake_us else None
+        self._wakefulness = Wakefulness(self._loop, awake_us, keeper)
         self._server: TcpServer | None = None
         self._web: WebServer | None = None
         self._dfs: DfsClient | None = None

@@ -194,6 +194,11 @@ class NameNodePages:
                     "How often the loop looked for the next call instead of sleeping.",
                     self._wakefulness.turns,
                 ),
+                (
+                    "namenode_core_keeper_seconds",
+                    "CPU time that kept a core awake while calls waited for the disk.",
+                    self._wakefulness.kept_s,
+                ),
             ):
                 yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
         for name, help_text, value in self._gauges():

@@ -18,12 +18,13 @@ PACKAGE = Path(compiled.__file__).parents[1]
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package with two modules, of which `house.room` was compiled."""
+    """A package with two modules, of which `house.room` was compiled, and one written in C."""
     house = tmp_path / "house"
     (house / compiled.FOLDER / BUILD).mkdir(parents=True)
     (house / compiled.FOLDER / BUILD / f"{compiled.GROUP}{SUFFIX}").touch()
     (house / "room.py").write_text("WALLS = 4\n")
     (house / "limits.py").write_text("WALLS_MAX = 4\n")
+    (house / "door.c").write_text("int doors = 4;\n")
     write_list(house)
     return house
 
@@ -33,6 +34,7 @@ def write_list(house: Path, suffix: str = SUFFIX) -> None:
         f"{suffix} {BUILD}",
         f"house.room c {look_of(str(house / 'room.py'))}",
         f"house.limits - {look_of(str(house / 'limits.py'))}",
+        f"house.door x {look_of(str(house / 'door.c'))}",
     ]
     (house / compiled.FOLDER / compiled.LIST).write_text("\n".join(lines) + "\n")
 
@@ -41,11 +43,12 @@ def test_what_was_compiled_is_taken_and_what_it_imports_is_not(package: Path) ->
     folder = package / compiled.FOLDER / BUILD
     assert compiled_modules(str(package)) == {
         "house.room": f"{folder}/house/room{SUFFIX}",
+        "house.door": f"{folder}/house/door{SUFFIX}",
         compiled.GROUP: f"{folder}/{compiled.GROUP}{SUFFIX}",
     }
 
 
-@pytest.mark.parametrize("name", ["room.py", "limits.py"])
+@pytest.mark.parametrize("name", ["room.py", "limits.py", "door.c"])
 def test_nothing_is_taken_once_a_source_has_changed(package: Path, name: str) -> None:
     source = package / name
     status = source.stat()

@@ -28,13 +28,25 @@ class Loop:
             callback()
 
 
+class Keeper:
+    def __init__(self) -> None:
+        self.kept_ns: list[int] = []
+
+    def keep(self, for_ns: int, /) -> None:
+        self.kept_ns.append(for_ns)
+
+    def spent_s(self) -> float:
+        return sum(self.kept_ns) / 1e9
+
+
 class Scene:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit_us: int = LIMIT_US) -> None:
         self.now_us = 1_000_000
         monkeypatch.setattr(wakefulness.time, "monotonic", lambda: self.now_us / 1e6)
         self.loop = Loop()
         loop: asyncio.AbstractEventLoop = self.loop  # type: ignore[assignment]
-        self.awake = Wakefulness(loop, limit_us)
+        self.keeper = Keeper()
+        self.awake = Wakefulness(loop, limit_us, self.keeper)
 
     def call(self, after_us: int, caller: str = "one") -> None:
         """A call that comes so long after the answer before it, and is answered at once."""
@@ -120,3 +132,31 @@ def test_the_client_needs_the_only_core(monkeypatch: pytest.MonkeyPatch) -> None
     for _ in range(5):
         scene.call(1)
         assert scene.sleeps
+
+
+def test_the_core_is_kept_awake_for_calls_that_find_the_loop_awake(scene: Scene) -> None:
+    scene.call(10_000)
+    scene.call(100)
+    assert scene.keeper.kept_ns == []
+    scene.call(100)
+    scene.call(100)
+    assert scene.keeper.kept_ns == [LIMIT_US * 1000] * 2
+    assert scene.awake.kept_s == 2 * LIMIT_US / 1e6
+
+
+def test_the_core_may_sleep_for_all_others(scene: Scene) -> None:
+    for _ in range(5):
+        scene.call(1_000)
+    for number in range(6):
+        scene.call(10, f"caller {number % 2}")
+        scene.loop.turn()
+    assert scene.keeper.kept_ns == []
+
+
+def test_without_a_keeper_only_the_loop_stays_awake(scene: Scene) -> None:
+    loop: asyncio.AbstractEventLoop = scene.loop  # type: ignore[assignment]
+    scene.awake = Wakefulness(loop, LIMIT_US)
+    for _ in range(3):
+        scene.call(100)
+    assert not scene.sleeps
+    assert scene.awake.kept_s == 0
