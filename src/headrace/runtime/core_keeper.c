@@ -78,42 +78,36 @@ static void forget(void)
     atomic_store(&keeper_id, 0); /* a fork has no such thread */
 }
 
-static PyObject *start(PyObject *module, PyObject *nothing)
+/* 0, or the number of an error. Once; where the thread can't have the lowest priority it ends at once. */
+int core_keeper_start(void)
 {
-    (void)module, (void)nothing;
     static int has_started;
     if (has_started)
-        Py_RETURN_NONE;
+        return 0;
     pthread_attr_t attributes;
     sigset_t all, usual;
     int error = pthread_attr_init(&attributes);
-    if (!error) {
-        pthread_attr_setstacksize(&attributes, STACK_BYTES);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        sigfillset(&all); /* signals are for threads that will run soon */
-        pthread_sigmask(SIG_SETMASK, &all, &usual);
-        error = pthread_create(&keeper, &attributes, run, NULL);
-        pthread_sigmask(SIG_SETMASK, &usual, NULL);
-        pthread_attr_destroy(&attributes);
-    }
-    if (error) {
-        errno = error;
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
+    if (error)
+        return error;
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all); /* signals are for threads that will run soon */
+    pthread_sigmask(SIG_SETMASK, &all, &usual);
+    error = pthread_create(&keeper, &attributes, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &usual, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error)
+        return error;
     has_started = 1;
-    pthread_atfork(NULL, NULL, forget);
-    Py_RETURN_NONE;
+    return pthread_atfork(NULL, NULL, forget);
 }
 
-static PyObject *keep(PyObject *module, PyObject *argument)
+/* By one thread only. */
+void core_keeper_keep(int64_t for_ns)
 {
-    (void)module;
-    int64_t for_ns = PyLong_AsLongLong(argument);
-    if (for_ns == -1 && PyErr_Occurred())
-        return NULL;
     pid_t id = atomic_load(&keeper_id);
     if (!id)
-        Py_RETURN_NONE;
+        return;
     int here = sched_getcpu();
     if (here != core && here >= 0 && here < CPU_SETSIZE) {
         cpu_set_t there;
@@ -125,6 +119,26 @@ static PyObject *keep(PyObject *module, PyObject *argument)
     atomic_store(&until_ns, now_ns() + for_ns);
     if (atomic_exchange(&is_asleep, 0))
         syscall(SYS_futex, &is_asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static PyObject *start(PyObject *module, PyObject *nothing)
+{
+    (void)module, (void)nothing;
+    int error = core_keeper_start();
+    if (error) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *keep(PyObject *module, PyObject *argument)
+{
+    (void)module;
+    int64_t for_ns = PyLong_AsLongLong(argument);
+    if (for_ns == -1 && PyErr_Occurred())
+        return NULL;
+    core_keeper_keep(for_ns);
     Py_RETURN_NONE;
 }
 
