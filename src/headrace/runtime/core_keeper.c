@@ -5,12 +5,12 @@
  *
  * A thread that waits for a disk leaves its core with nothing to do. The core halts; on a virtual machine the host
  * gives it away; and when the disk is done, waking it and finding code and data again takes longer than the work
- * that waited. A thread that runs there instead costs no more than that: whoever has work takes the core from it.
+ * that waited. A thread that runs there instead costs little: whoever has work takes the core from it.
  *
  * It is C because it must never hold the interpreter's lock: at this priority a busy neighbour could keep it from
- * running, and from giving the lock back, for long. It yields all the time because some kernels look who else wants
- * a core only when a system call returns. It follows its caller instead of tying it to a core, which threads and
- * processes that the caller starts would inherit.
+ * running, and from giving the lock back, for long. It yields all the time because kernels weigh groups of processes
+ * before priorities: a spinner of another session that did not yield kept the core for milliseconds at a time. It
+ * follows its caller instead of tying it to a core, which threads and processes that the caller starts would inherit.
  */
 #define PY_SSIZE_T_CLEAN
 #define _GNU_SOURCE
