@@ -141,12 +141,12 @@ class World:
         storage, clock = DiskStorage(), SystemClock()
         log = open_log(storage, folder, clock, FileBudget(storage, 64))
 
-        def journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
+        def journal(ns: Namespace, on_durable: Callable[[], None]) -> Journal:
             return Journal(
                 log,
                 ns,
                 clock,
-                on_committed=on_committed,
+                on_durable=on_durable,
                 on_fatal=_fail,
                 at_turn_end=self.turns.at_end,
             )

@@ -201,28 +201,37 @@ class LogWriter:
         """Write batches that carry their offsets and epochs, as the leader sent them."""
         if self.failure is not None:
             raise self.failure
-        if self.full is not None:
-            raise self.full
         position = 0
         while position < len(batches):
             header = read_header(batches, position)
             view = batches[position : position + header.size_bytes]
-            if header.base_offset < self._next_offset:
-                reason = f"base offset {header.base_offset} where {self._next_offset} is due"
-                raise CorruptionError(self._active.log.path, self._filled_bytes, reason)
-            if self._is_roll_due(header):
-                self._make_room(header.base_offset)
-            if header.partition_leader_epoch != self._epoch:
-                self._note_epoch(header.partition_leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
-                self._note_producer(view, header, header.base_offset, header.max_timestamp)
-            last_offset = header.last_offset
-            self._buffers.append(view)
-            self._marks.append((len(view), header.base_offset, last_offset, header.max_timestamp))
-            self._filled_bytes += len(view)
-            self._next_offset = last_offset + 1
+            self.stage_placed(view, header)
             position += len(view)
         self.commit()
+
+    def stage_placed(self, batch: Buffer, header: BatchHeader) -> None:
+        """Stage a batch that carries its offset and epoch; it must stay as it is until `commit`."""
+        if self.failure is not None:
+            raise self.failure
+        if self.full is not None:
+            raise self.full
+        base_offset = header.base_offset
+        if base_offset < self._next_offset:
+            reason = f"base offset {base_offset} where {self._next_offset} is due"
+            raise CorruptionError(self._active.log.path, self._filled_bytes, reason)
+        if self._is_roll_due(header):
+            self._make_room(base_offset)
+        if header.partition_leader_epoch != self._epoch:
+            self._note_epoch(header.partition_leader_epoch, base_offset)
+        max_timestamp = header.max_timestamp
+        if header.producer_id >= 0:
+            self._note_producer(memoryview(batch), header, base_offset, max_timestamp)
+        size = header.size_bytes
+        last_offset = base_offset + header.last_offset_delta
+        self._buffers.append(batch)
+        self._marks.append((size, base_offset, last_offset, max_timestamp))
+        self._filled_bytes += size
+        self._next_offset = last_offset + 1
 
     def _is_roll_due(self, header: BatchHeader) -> bool:
         active = self._active

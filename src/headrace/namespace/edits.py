@@ -11,29 +11,40 @@ Must not know: any kind of edit.
 As proto3 has it, a field that is zero or empty is not written.
 """
 
-import struct
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
 
 from headrace.namespace import acls
 from headrace.namespace.inodes import Access
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.values import AclEntry
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.fields import write_data, write_fixed, write_number, write_text
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
-_FIXED64: Final = struct.Struct("<Q")
 _CALL_ID_MAX: Final = 2**31
 RetryKey = tuple[bytes, int]
 """Client id and call id."""
 
 
-class RetryEntry(NamedTuple):
-    request: str
-    time_ms: int
-    result: bytes
+class RetryEntry:
+    __slots__ = ("request", "result", "time_ms")
+
+    def __init__(self, request: str, time_ms: int, result: bytes) -> None:
+        self.request = request
+        self.time_ms = time_ms
+        self.result = result
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RetryEntry)
+            and self.request == other.request
+            and self.time_ms == other.time_ms
+            and self.result == other.result
+        )
 
 
 class PlainEdit:
@@ -43,7 +54,7 @@ class PlainEdit:
     retry_entry: RetryEntry | None
     """None: it is not the first of an at-most-once decision, and has no key."""
 
-    def change(self) -> bytes:
+    def write_change(self, out: BytesWriter) -> None:
         """Its operation, with tag and length."""
         raise NotImplementedError
 
@@ -51,24 +62,16 @@ class PlainEdit:
         raise NotImplementedError
 
     def encoded(self) -> bytes:
+        out = BytesWriter()
+        self.write_change(out)
         entry = self.retry_entry
-        if entry is None:
-            return self.change()
-        client_id, call_id = self.retry_key
-        text, time_ms, result = entry
-        request = text.encode()
-        if not (0 < call_id < _CALL_ID_MAX and len(request) < 0x80 and len(client_id) < 0x80):
-            return self.change() + _retry_fields(self.retry_key, entry)
-        return b"%b\xaa\x06%c%b\xb0\x06%b\xba\x06%c%b%b%b" % (
-            self.change(),
-            len(client_id),
-            client_id,
-            varint(call_id << 1),
-            len(request),
-            request,
-            _retry_time(time_ms),
-            _retry_result(result) if result else b"",
-        )
+        if entry is not None:
+            client_id, call_id = self.retry_key
+            if 0 < call_id < _CALL_ID_MAX:
+                _write_retry(out, client_id, call_id, entry)
+            else:
+                out.write(_retry_fields(self.retry_key, entry))
+        return out.getvalue()
 
 
 Record = Edit | PlainEdit
@@ -77,44 +80,32 @@ Record = Edit | PlainEdit
 def _retry_fields(key: RetryKey, entry: RetryEntry) -> bytes:
     """What is rare is left to the message."""
     client_id, call_id = key
-    request, time_ms, result = entry
     return Edit(
-        client_id=client_id, call_id=call_id, request=request, time_ms=time_ms, result=result
+        client_id=client_id,
+        call_id=call_id,
+        request=entry.request,
+        time_ms=entry.time_ms,
+        result=entry.result,
     ).SerializeToString()
 
 
-def _retry_result(result: bytes) -> bytes:
-    return b"\xca\x06%b%b" % (varint(len(result)), result)
+def _write_retry(out: BytesWriter, client_id: bytes, call_id: i64, entry: RetryEntry) -> None:
+    write_data(out, 0x32A, client_id)
+    write_number(out, 0x330, call_id << 1)
+    write_text(out, 0x33A, entry.request)
+    write_fixed(out, 0x341, entry.time_ms)
+    write_data(out, 0x34A, entry.result)
 
 
-@lru_cache(maxsize=16)
-def _retry_time(time_ms: int) -> bytes:
-    return b"\xc1\x06" + _FIXED64.pack(time_ms) if time_ms else b""
-
-
-@lru_cache(maxsize=4096)
-def number_field(tag: int, value: int) -> bytes:
-    """Times, sizes and directories come again."""
-    return b"%c%b" % (tag, varint(value)) if value else b""
-
-
-def text_field(tag: int, text: str) -> bytes:
-    if not text:
-        return b""
-    data = text.encode()
-    return b"%c%b%b" % (tag, varint(len(data)), data)
-
-
-@lru_cache(maxsize=4096)
-def access_fields(access: Access) -> bytes:
+def write_access(out: BytesWriter, access: Access) -> None:
     """owner = 4, group = 5, mode = 6, of whatever is made."""
     owner, group, mode = access
-    return text_field(0x22, owner) + text_field(0x2A, group) + number_field(0x30, mode)
+    write_text(out, 0x22, owner)
+    write_text(out, 0x2A, group)
+    write_number(out, 0x30, mode)
 
 
-def acl_fields(tag: int, acl: tuple[AclEntry, ...]) -> bytes:
-    fields = b""
+def write_acl(out: BytesWriter, tag: int, acl: tuple[AclEntry, ...]) -> None:
     for record in acls.to_records(acl):
         data = record.SerializeToString()
-        fields += b"%c%b%b" % (tag, varint(len(data)), data)
-    return fields
+        write_data(out, tag, data)

@@ -59,6 +59,8 @@ class Namespace:
         self.last_offset = -1
         self.sequence = 0
         """Records replayed."""
+        self.durable_sequence = 0
+        """Those of them that are durable."""
         self.namespace_id = 0
         self.cluster_id = ""
         self.pool_id = ""

@@ -26,8 +26,8 @@ from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
 from headrace.quorum.sole_host import Receiver, SoleHost
 from headrace.quorum.state_machine import HostOverloaded, RecordCodec
-from headrace.wire.kafka.plain_batches import KeyValue, encode_plain_batch
-from headrace.wire.kafka.record_batch import MAGIC, BatchHeader
+from headrace.wire.kafka.plain_batches import encode_values
+from headrace.wire.kafka.record_batch import LENGTH_OVERHEAD_BYTES, MAGIC, BatchHeader
 from headrace.wire.kafka.records import is_crc_valid, read_batches
 
 NAMESPACE_TOPIC: Final = "__namespace"
@@ -135,11 +135,12 @@ class _NamespaceHost(SoleHost[Namespace]):
         super().__init__(
             log, state, EDIT_CODEC, clock, node_id, on_committed=on_committed, on_fatal=on_fatal
         )
-        self._gathered: list[KeyValue] = []
+        self._gathered: list[bytes] = []
         """Edits that are replayed but not staged."""
         self._gathered_bytes = 0
         self._header = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, -1, -1, -1, 1)
         """Of the batch that is being staged; the log does not keep it."""
+        self._turn_end = self._sync_turn
 
     def _replay_log(self) -> list[Any]:
         log = self.log
@@ -184,13 +185,13 @@ class _NamespaceHost(SoleHost[Namespace]):
         """It failed, or more wait for it than it keeps."""
         return self.failure is not None or len(self._waiting) >= METADATA_WAITING_MAX
 
-    def _encode(self, records: Sequence[Record]) -> list[KeyValue]:
-        values: list[KeyValue] = []
+    def _encode(self, records: Sequence[Record]) -> list[bytes]:
+        values: list[bytes] = []
         size = 0
         for record in records:
             value = encode_edit(record)
             size += len(value) + _RECORD_OVERHEAD_BYTES
-            values.append((None, value))
+            values.append(value)
         if size > METADATA_BATCH_BYTES_MAX:
             raise HostOverloaded(
                 f"one decision of {size} bytes; {METADATA_BATCH_BYTES_MAX} are allowed"
@@ -200,7 +201,7 @@ class _NamespaceHost(SoleHost[Namespace]):
         self._gathered_bytes += size
         return values
 
-    def _append(self, records: Sequence[Record], batch: list[KeyValue]) -> bool:
+    def _append(self, records: Sequence[Record], batch: list[bytes]) -> bool:
         state = self.state
         try:
             for record in records:
@@ -225,13 +226,17 @@ class _NamespaceHost(SoleHost[Namespace]):
         if not gathered:
             return
         now_ms = self._clock.now_ms()
+        count = len(gathered)
         header = self._header
-        header.last_offset_delta = len(gathered) - 1
+        header.base_offset = self.state.last_offset + 1 - count
+        header.partition_leader_epoch = self.leader_epoch
+        header.last_offset_delta = count - 1
         header.max_timestamp = now_ms
         try:
-            batch = memoryview(encode_plain_batch(gathered, now_ms))
-            staged = self.log.stage(batch, header, self.leader_epoch, now_ms)
-            assert staged.last_offset == self.state.last_offset, "the log is this host's alone"
+            batch = encode_values(gathered, now_ms, header.base_offset, self.leader_epoch)
+            header.batch_length = len(batch) - LENGTH_OVERHEAD_BYTES
+            assert header.base_offset == self.log.log_end_offset, "the log is this host's alone"
+            self.log.stage_placed(batch, header)
         except Exception as error:
             self._fail(error)
 
@@ -240,7 +245,7 @@ class _NamespaceHost(SoleHost[Namespace]):
             self._sync_gathered()
         else:
             self._is_syncing = True
-            self.at_turn_end(self._sync_turn)
+            self.at_turn_end(self._turn_end)
 
     def _sync_gathered(self) -> None:
         self._stage_gathered()
@@ -303,28 +308,33 @@ class Journal:
         state: Namespace,
         clock: Clock,
         *,
-        on_committed: Callable[[int], None],
+        on_durable: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
         node_id: int = 1,
         at_turn_end: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        """`at_turn_end`: how to have something done when the loop's turn ends; it allows the loop
-        to wait for a quick disk."""
+        """`on_durable` is told of more durable edits while blocks wait for theirs. `at_turn_end`:
+        how to have something done when the loop's turn ends; it allows the loop to wait for a quick
+        disk."""
 
         def committed(records: Sequence[Record], _last_offset: int) -> None:
-            on_committed(len(records))
+            state.durable_sequence += len(records)
+            if state.freed:
+                on_durable()
 
         self._host = _NamespaceHost(
             log, state, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
         self._host.at_turn_end = at_turn_end
         self.is_closed = self._host.is_closed
-        self.decide_now = self._host.decide_now
         self.hold = self._host.hold
         """Have a receiver told an answer once all that was decided is durable; False: it is."""
 
     def load(self) -> None:
         self._host.load()
+
+    def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
+        return self._host.decide_now(decide, request, caller, now_ms)
 
     @property
     def state(self) -> Namespace:

@@ -12,7 +12,6 @@ through a symlink is never followed here: the client is told where it leads.
 """
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from headrace.namespace import refusals
@@ -29,6 +28,7 @@ RESERVED: Final = ".reserved"
 RAW: Final = "raw"
 _EXECUTE: Final = 1
 _KNOWN_CHARS_MAX: Final = 512
+_KNOWN_PATHS_MAX: Final = 4096
 _INODE_ID: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -78,12 +78,18 @@ def _is_plain(path: str) -> bool:
     return not ("/." in path or "//" in path or ":" in path or "\x00" in path)
 
 
-@lru_cache(maxsize=4096)
-def _plain_names_above(path: str) -> tuple[str, ...] | None:
-    """Files are asked for by folders: the text in front of their names comes again."""
-    if not path:
-        return ()
-    return tuple(path[1:].split("/")) if path[0] == "/" != path[-1] and _is_plain(path) else None
+_names_above: Final[dict[str, list[str]]] = {"": []}
+"""Files are asked for by folders: the text in front of their names comes again."""
+
+
+def _plain_names_above(path: str) -> list[str] | None:
+    names = _names_above.get(path)
+    if names is None and path[0] == "/" != path[-1] and _is_plain(path):
+        if len(_names_above) >= _KNOWN_PATHS_MAX:
+            _names_above.clear()
+            _names_above[""] = []
+        names = _names_above[path] = path[1:].split("/")
+    return names
 
 
 def plain_names(path: str) -> list[str] | None:
@@ -92,7 +98,7 @@ def plain_names(path: str) -> list[str] | None:
     if not slash or not name or name[0] == "." or ":" in name or "\x00" in name:
         return None
     names = _plain_names_above(above) if len(above) <= _KNOWN_CHARS_MAX else None
-    return None if names is None else [*names, name]
+    return None if names is None else names + [name]  # noqa: RUF005  (half of what a star takes)
 
 
 def split(path: str) -> list[str]:

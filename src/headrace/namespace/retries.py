@@ -29,14 +29,23 @@ def fingerprint(request: Any) -> str:
     first = str(request[0])
     if len(first) > _PATH_CHARS_MAX:
         first = first[:_PATH_CHARS_MAX]
-    return f"{type(request).__name__} {first}"
+    return _kind_of(type(request)) + first
+
+
+_kinds: Final[dict[type[Any], str]] = {}
+
+
+def _kind_of(request_class: type[Any]) -> str:
+    kind = _kinds.get(request_class)
+    if kind is None:
+        kind = _kinds[request_class] = f"{request_class.__name__} "
+    return kind
 
 
 def stamp(record: Record, caller: Caller, request: Any, result: Any, now_ms: int) -> None:
     if isinstance(record, PlainEdit):
         record.retry_key = (caller.client_id, caller.call_id)
-        entry = (fingerprint(request), now_ms, _encode(result))
-        record.retry_entry = tuple.__new__(RetryEntry, entry)
+        record.retry_entry = RetryEntry(fingerprint(request), now_ms, _encode(result))
         return
     record.client_id = caller.client_id
     record.call_id = caller.call_id

@@ -30,7 +30,7 @@ from headrace.namespace.slices import Slices
 R = TypeVar("R")
 Read = Callable[[Namespace, Any, Caller, int], R]
 _FREED_AT_ONCE_MAX = 1_000
-MakeJournal = Callable[[Namespace, Callable[[int], None]], Journal]
+MakeJournal = Callable[[Namespace, Callable[[], None]], Journal]
 
 
 class NamespaceService:
@@ -44,7 +44,7 @@ class NamespaceService:
         random: Random,
         events: EventLog,
     ) -> None:
-        """`ns` may come from a checkpoint; `make_journal(ns, on_committed)` binds its log."""
+        """`ns` may come from a checkpoint; `make_journal(ns, on_durable)` binds its log."""
         self.ns = ns
         self.settings = ns.settings
         self.clock = clock
@@ -54,7 +54,7 @@ class NamespaceService:
         self.datanodes = DatanodeTable()
         self.safe_mode = SafeMode(ns.settings)
         self.blocks = BlockMap(ns, self.datanodes, self.safe_mode, random)
-        self.journal = make_journal(ns, self._on_committed)
+        self.journal = make_journal(ns, self._on_durable)
         self.decisions = Decisions(
             ns,
             self.journal,
@@ -63,7 +63,6 @@ class NamespaceService:
             refusal=self._safe_mode_refusal,
             drain=self.drain,
         )
-        self._committed = 0
         self._block_slices = Slices(timers, self.drain)
         self.read_slices = Slices(timers, lambda: None)
         """For reads of large trees."""
@@ -83,7 +82,7 @@ class NamespaceService:
         ns.reopened.clear()
         ns.to_review.clear()
         ns.locate = self.blocks.locate
-        self._committed = ns.sequence
+        ns.durable_sequence = ns.sequence
         self.safe_mode.begin(sum(1 for block in ns.blocks.values() if block.uc is None))
         now_ms = self.clock.now_ms()
         return self.journal.submit(
@@ -157,13 +156,12 @@ class NamespaceService:
             if not waiting:
                 del self._waiting[inode_id]
 
-    def _on_committed(self, record_count: int) -> None:
+    def _on_durable(self) -> None:
         """Replicas may go only when the deletion of their block is durable."""
-        self._committed += record_count
-        freed = self.ns.freed
-        if not freed or freed[0].sequence > self._committed:
+        freed, durable = self.ns.freed, self.ns.durable_sequence
+        if not freed or freed[0].sequence > durable:
             return
-        count = sum(1 for entry in freed if entry.sequence <= self._committed)
+        count = sum(1 for entry in freed if entry.sequence <= durable)
         gone = [entry.block for entry in freed[:count]]
         del freed[:count]
         if count <= _FREED_AT_ONCE_MAX:

@@ -179,15 +179,15 @@ class NameNodeProcess:
         settings = namespace_settings(config, getpass.getuser())
         log = open_log(self._storage, directory, self._clock, FileBudget(self._storage, 64))
 
-        def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
+        def make_journal(ns: Namespace, on_durable: Callable[[], None]) -> Journal:
             check_gap(log, ns)
             return Journal(
                 log,
                 ns,
                 self._clock,
-                on_committed=on_committed,
+                on_durable=on_durable,
                 on_fatal=self._on_fatal,
-                at_turn_end=self._timers.call_soon,
+                at_turn_end=self._wakefulness.at_turn_end,
             )
 
         namenode = NameNode(

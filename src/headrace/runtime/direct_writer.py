@@ -34,7 +34,7 @@ from headrace.runtime.uring import RingOnDemand
 if TYPE_CHECKING:
     import asyncio
 
-    from headrace.runtime.disk import DiskFile
+    from headrace.runtime.disk_file import DiskFile
 
 _THREADS = 8
 _KEPT_MAX = 1

@@ -1,15 +1,10 @@
 """The real disk behind `base.storage`.
 
-Owns: descriptors, system calls, the ring that syncs, and the few threads that wait for fdatasync
-where there is no ring.
-Must not know: what is in a file.
-
-A file closes when it is told to, or with its last reference: a region on its way to a
-socket keeps the descriptor it needs alive.
+Owns: files by their names, the ring that syncs, and the few threads that wait for fdatasync where
+there is no ring. Must not know: what is in a file, how it is written (`disk_file`).
 """
 
 import asyncio
-import ctypes
 import errno
 import fcntl
 import os
@@ -21,200 +16,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from headrace.base.errors import DiskFullError, StorageError
-from headrace.base.storage import Buffer, File
+from headrace.base.storage import File
+from headrace.runtime import disk_file
 from headrace.runtime.direct_writer import DirectWriters, DiskDirectWriter
+from headrace.runtime.disk_file import DiskFile, refused
 from headrace.runtime.uring import RingOnDemand
 
-IOV_MAX = 1024
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 SYNC_THREADS = 4
 RING_ENTRIES = 64
 """Direct writes and syncs under way at once; what is beyond goes by threads."""
-FALLOC_FL_KEEP_SIZE = 1
-_NEVER = 1 << 63
-
-_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
-_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-
-
-class DiskFile:
-    __slots__ = ("_fd", "_fill_from", "_fill_step_bytes", "_path", "_size")
-
-    def __init__(self, path: str, fd: int) -> None:
-        self._path = path
-        self._fd = fd
-        self._size = os.fstat(fd).st_size
-        self._fill_step_bytes = 0
-        self._fill_from = _NEVER
-        """A write that ends behind this is followed by zeros."""
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    @property
-    def closed(self) -> bool:
-        return self._fd < 0
-
-    def size(self) -> int:
-        return self._size
-
-    def write(self, buffers: Sequence[Buffer]) -> None:
-        count = len(buffers)
-        expected = len(buffers[0]) if count == 1 else sum(map(len, buffers))
-        try:
-            if count <= IOV_MAX:
-                written = os.pwritev(self._fd, buffers, self._size)
-            else:
-                written = 0
-        except OSError as error:
-            raise self.undone(error) from error
-        if written != expected:
-            self._write_rest(buffers, written)
-        self._size = size = self._size + expected
-        if size > self._fill_from:
-            self._fill()
-
-    def _write_rest(self, buffers: Sequence[Buffer], written: int) -> None:
-        """Go on after a short write; a second refusal undoes all of it."""
-        position = self._size + written
-        pending = _skip(buffers, written)
-        try:
-            while pending:
-                count = os.pwritev(self._fd, pending[:IOV_MAX], position)
-                if count == 0:
-                    raise OSError(errno.EIO, "nothing was written")
-                position += count
-                pending = _skip(pending, count)
-        except OSError as error:
-            raise self.undone(error) from error
-
-    def grown(self, size: int) -> None:
-        """Bytes were appended by another descriptor."""
-        self._size = size
-
-    def undone(self, error: OSError) -> StorageError:
-        """The file is as it was before the write; where it is not, that is more than a full disk,
-        and recovery cuts the rest at the next start."""
-        try:
-            self._cut(self._size)
-        except OSError:
-            return StorageError(self._path, error)
-        return _refused(self._path, error)
-
-    def write_at(self, position: int, buffer: Buffer) -> None:
-        view = memoryview(buffer)
-        with self._failing():
-            while len(view):
-                count = os.pwrite(self._fd, view, position)
-                position += count
-                view = view[count:]
-        self._size = max(self._size, position)
-
-    def read(self, position: int, length: int) -> bytes:
-        if self._fill_step_bytes and position + length > self._size:
-            length = max(0, self._size - position)
-        try:
-            data = os.pread(self._fd, length, position)
-            if len(data) == length or not data:
-                return data
-            parts = [data]
-            length -= len(data)
-            while length and parts[-1]:
-                position += len(parts[-1])
-                parts.append(os.pread(self._fd, length, position))
-                length -= len(parts[-1])
-        except OSError as error:
-            raise StorageError(self._path, error) from error
-        return b"".join(parts)
-
-    def truncate(self, size: int) -> None:
-        with self._failing():
-            self._cut(size)
-        self._size = size
-
-    def _cut(self, size: int) -> None:
-        """What is behind `size` goes, zeros too."""
-        os.ftruncate(self._fd, size)
-        if self._fill_step_bytes:
-            self._fill_from = size
-
-    def preallocate(self, size: int) -> None:
-        if size <= self._size:
-            return
-        # Python's posix_fallocate would change the size, and cutting it back frees the blocks.
-        result = _fallocate(self._fd, FALLOC_FL_KEEP_SIZE, self._size, size - self._size)
-        if result != 0:
-            code = ctypes.get_errno()
-            if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
-                raise _refused(self._path, OSError(code, os.strerror(code)))
-
-    def fill_ahead(self, step_bytes: int, size: int) -> None:
-        self._size, self._fill_step_bytes = size, step_bytes
-        with self._failing():
-            if step_bytes:
-                self._fill_from = os.fstat(self._fd).st_size
-            else:
-                self._fill_from = _NEVER
-                self._cut(size)
-
-    def _fill(self) -> None:
-        """The write before this is whole, whatever comes of it."""
-        size, step_bytes = self._size, self._fill_step_bytes
-        try:
-            self._fill_from = size + os.pwrite(self._fd, bytes(step_bytes), size)
-        except OSError:
-            # The room that is left is for what will be written: no zeros for a while.
-            with suppress(OSError):
-                self._cut(size)
-            self._fill_from = size + step_bytes
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def close(self) -> None:
-        if self._fill_step_bytes and self._fd >= 0:
-            with suppress(OSError):  # who opens it next finds the zeros and knows them
-                self._cut(self._size)
-        self._release()
-
-    def _release(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        # Not `close`: the file may be open once more, and longer by now than this one knows.
-        self._release()
-
-    def sync(self) -> None:
-        if self._fd < 0:
-            raise StorageError(self._path, "closed before it was synced")
-        try:
-            os.fdatasync(self._fd)
-        except OSError as error:
-            raise StorageError(self._path, error) from error
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise StorageError(self._path, error) from error
-
-
-def _skip(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
-    """The buffers without their first `count` bytes."""
-    rest: list[Buffer] = []
-    for buffer in buffers:
-        if count >= len(buffer):
-            count -= len(buffer)
-        elif count:
-            rest.append(memoryview(buffer)[count:])
-            count = 0
-        else:
-            rest.append(buffer)
-    return rest
 
 
 def _write_whole(path: str, content: bytes, sync: bool) -> None:
@@ -256,7 +67,7 @@ class DiskStorage:
         except OSError as error:  # as `_failing`, without its price: every read opens two files
             if not create and isinstance(error, FileNotFoundError):
                 raise
-            raise _refused(path, error) from error
+            raise refused(path, error) from error
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -451,9 +262,7 @@ class DiskStorage:
             return StorageError(str(error.filename), error)
         return None
 
-    def sync_now(self, file: File) -> None:
-        assert isinstance(file, DiskFile)
-        file.sync()
+    sync_now = staticmethod(disk_file.sync_now)
 
     def sync_together(self, files: Sequence[File], directories: Sequence[str]) -> None:
         """Sync all before returning, several at a time; the first failure is raised."""
@@ -540,13 +349,4 @@ def _failing(path: str, *, may_miss: bool = True) -> Iterator[None]:
     except OSError as error:
         if may_miss and isinstance(error, FileNotFoundError):
             raise
-        raise _refused(path, error) from error
-
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
-"""Without a descriptor nothing is written either, nothing is broken, and it may be tried again."""
-
-
-def _refused(path: str, error: OSError) -> StorageError:
-    is_full = error.errno in _NO_ROOM
-    return DiskFullError(path, error) if is_full else StorageError(path, error)
+        raise refused(path, error) from error

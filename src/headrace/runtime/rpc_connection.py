@@ -9,9 +9,10 @@ while the next call is served.
 """
 
 import socket
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from librt.strings import read_i32_be
 
 from headrace.base.errors import ProtocolError
 from headrace.base.network import Part, Session
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _RECEIVE_BYTES: Final = 4096
 """A call with paths of the usual length; what fills this is read on by the long way."""
-_SIZE: Final = struct.Struct(">i")
 
 
 class LoneFrameSession(Session, Protocol):
@@ -64,8 +64,17 @@ class RpcConnection(TcpConnection):
             return
         server.counters.bytes_received += count
         self.active_tick = server.tick
-        self._wakefulness.on_call(self)
-        if count > 4 and _SIZE.unpack_from(data)[0] == count - 4:
+        wakefulness = self._wakefulness
+        wakefulness.on_call(self)
+        try:
+            self._serve(data)
+        finally:
+            wakefulness.on_call_end()
+
+    def _serve(self, data: bytes) -> None:
+        count = len(data)
+        if count > 4 and read_i32_be(data, 0) == count - 4:
+            server = self._server
             try:
                 answer = self._lone(data[4:])
             except ProtocolError as error:

@@ -1,6 +1,7 @@
 """Staying awake between the calls of a client that asks again at once.
 
-Owns: whether the loop sleeps after an answer. Must not know: sockets, what was asked.
+Owns: whether the loop sleeps after an answer, and when its turn ends.
+Must not know: sockets, what was asked.
 
 A client that waits for each answer before it asks again lets the server fall asleep between any two
 of its calls, and waking a core that sleeps takes longer than most calls: on a virtual machine of
@@ -9,6 +10,9 @@ a quarter more CPU for each. So the loop looks again for a moment instead, as lo
 once the next call did not come within `limit_us`, it sleeps, and it stays awake again only after
 the same caller has asked again that soon. A server that is called seldom, or at a steady slow pace,
 never does; nor does one that many ask in turns, who find it awake anyway and need the cores.
+
+What is to be done at the end of a turn of the loop, so that those who called in it share it, is
+done at the end of such a caller's call: nobody shares it, and another turn costs time.
 
 Meanwhile its core is kept from sleeping while a call waits for the disk, for as long a moment after
 the call came (`core_keeper`, where modules are compiled). One client had 1 360 creates and closes a
@@ -20,6 +24,7 @@ On a machine with one core the client needs that core: nobody stays awake there.
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -43,8 +48,10 @@ def core_keeper() -> CoreKeeper | None:
 class Wakefulness:
     __slots__ = (
         "_answered_s",
+        "_at_call_end",
         "_caller",
         "_is_awake",
+        "_is_called",
         "_keeper",
         "_limit_ns",
         "_limit_s",
@@ -70,6 +77,9 @@ class Wakefulness:
         self._pays = False
         """The last call came soon after the answer to the same caller."""
         self._is_awake = False
+        self._is_called = False
+        """A call of one who asks again and again is being served."""
+        self._at_call_end: Callable[[], None] | None = None
         self.turns = 0
         """How often the loop looked again at once."""
 
@@ -84,8 +94,23 @@ class Wakefulness:
             self._pays = False
         elif not self._is_awake:
             self._pays = time.monotonic() - self._answered_s < self._limit_s
-        elif self._keeper is not None:
-            self._keeper.keep(self._limit_ns)
+        else:
+            self._is_called = True
+            if self._keeper is not None:
+                self._keeper.keep(self._limit_ns)
+
+    def on_call_end(self) -> None:
+        """All that came with the call was served; its answer may be still to come."""
+        self._is_called = False
+        action, self._at_call_end = self._at_call_end, None
+        if action is not None:
+            action()
+
+    def at_turn_end(self, action: Callable[[], None]) -> None:
+        if self._is_called and self._at_call_end is None:
+            self._at_call_end = action
+        else:
+            self._loop.call_soon(action)
 
     def on_answer(self) -> None:
         self._answered_s = time.monotonic()

@@ -92,10 +92,10 @@ class SimulatedNameNode:
             fill_ahead_bytes=self.fill_ahead_bytes,
         )
 
-        def make_journal(ns: Namespace, on_committed: Callable[[int], None]) -> Journal:
+        def make_journal(ns: Namespace, on_durable: Callable[[], None]) -> Journal:
             check_gap(log, ns)
             return Journal(
-                log, ns, self.clock, on_committed=on_committed, on_fatal=self.failures.append
+                log, ns, self.clock, on_durable=on_durable, on_fatal=self.failures.append
             )
 
         self.timers = SimulatedTimers(self.clock)

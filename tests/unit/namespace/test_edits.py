@@ -21,8 +21,8 @@ from headrace.namespace.values import AclEntry, ExtendedBlock
 from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
 from headrace.wire.hadoop.exceptions import RemoteError
 
-NUMBERS = [1, 127, 128, 16_390, 2**21, 2**32, 2**63]
-TIMES = [0, 1, 1_700_000_000_000, 2**63]
+NUMBERS = [1, 127, 128, 16_390, 2**21, 2**32, 2**63 - 1]
+TIMES = [0, 1, 1_700_000_000_000, 2**63 - 1]
 TEXTS = ["", "a", "ä" * 64, "x" * 127, "y" * 128, "z" * 70_000]
 NAMES = [text for text in TEXTS if text]
 ACL = (AclEntry(0, 0, 7, "anna"), AclEntry(1, 1, 0, ""), AclEntry(2, 1, 5, "n" * 200))
@@ -68,7 +68,7 @@ def some_edit(rng: Random) -> tuple[PlainEdit, pb.Edit]:
         deletion = pb.Delete(inode_id=inode_id, time_ms=time_ms)
         return DeleteEdit(file, time_ms), pb.Edit(delete=deletion)
     if kind == 3:
-        last = rng.choice([None, ExtendedBlock("pool", 2**30, 1001, rng.choice([0, 2**63]))])
+        last = rng.choice([None, ExtendedBlock("pool", 2**30, 1001, rng.choice([0, 2**63 - 1]))])
         close = pb.CloseFile(inode_id=inode_id, time_ms=time_ms)
         if last is not None:
             close.last.block_id, close.last.generation_stamp = last.block_id, last.generation_stamp
@@ -94,7 +94,8 @@ def test_the_bytes_are_those_of_the_message(seed: int) -> None:
         entry = RetryEntry(rng.choice(texts), rng.choice(TIMES), rng.choice(results))
         edit.retry_key, edit.retry_entry = key, entry
         message.client_id, message.call_id = key
-        message.request, message.time_ms, message.result = entry
+        message.request, message.time_ms = entry.request, entry.time_ms
+        message.result = entry.result
         assert edit.encoded() == message.SerializeToString()
 
 

@@ -56,7 +56,6 @@ class World:
         self.disk.sync_directory("/")
         self.turn: list[Callable[[], None]] = []
         self.fatal: list[BaseException] = []
-        self.committed = 0
         self.open()
         formatted = self.journal.submit(
             lambda ns: format_namespace.decide(ns, "c", "127.0.0.1", Random(1), 1)
@@ -74,14 +73,15 @@ class World:
             log,
             Namespace(NamespaceSettings(superuser="hdfs")),
             self.clock,
-            on_committed=self._on_committed,
+            on_durable=lambda: None,
             on_fatal=self.fatal.append,
             at_turn_end=lambda callback: self.turn.append(callback),
         )
         self.journal.load()
 
-    def _on_committed(self, count: int) -> None:
-        self.committed += count
+    @property
+    def committed(self) -> int:
+        return self.journal.state.durable_sequence
 
     def end_turn(self) -> None:
         turn, self.turn = self.turn, []

@@ -15,7 +15,8 @@ import pytest
 from headrace.base.errors import DiskFullError, StorageError
 from headrace.runtime import disk as disk_module
 from headrace.runtime import uring
-from headrace.runtime.disk import DiskFile, DiskStorage
+from headrace.runtime.disk import DiskStorage
+from headrace.runtime.disk_file import IOV_MAX, DiskFile
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_writes_append_and_reads_are_positional(disk: DiskStorage, tmp_path: Pat
 
 def test_more_buffers_than_one_system_call_takes(disk: DiskStorage, tmp_path: Path) -> None:
     file = disk.open(f"{tmp_path}/f", create=True)
-    buffers = [b"%05d" % number for number in range(disk_module.IOV_MAX * 2 + 7)]
+    buffers = [b"%05d" % number for number in range(IOV_MAX * 2 + 7)]
     file.write(buffers)
     assert file.read(0, 1 << 20) == b"".join(buffers)
 

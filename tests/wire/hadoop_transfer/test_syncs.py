@@ -15,7 +15,8 @@ from headrace.datanode import acks
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.replica import ReplicaState
 from headrace.runtime import uring
-from headrace.runtime.disk import DiskFile, DiskStorage
+from headrace.runtime.disk import DiskStorage
+from headrace.runtime.disk_file import DiskFile
 from headrace.runtime.uring import Ring
 from headrace.wire.hadoop.block_meta import CRC32C_512
 from headrace.wire.hadoop.packets import encode_packet_header

@@ -6,8 +6,10 @@ its length; the file closes, and the answer is true, when every block has a repl
 
 from typing import TYPE_CHECKING
 
+from librt.strings import BytesWriter
+
 from headrace.namespace.caller import Caller
-from headrace.namespace.edits import PlainEdit, Record, number_field
+from headrace.namespace.edits import PlainEdit, Record
 from headrace.namespace.inodes import FileInode
 from headrace.namespace.ops.add_block import commit, is_done
 from headrace.namespace.paths import resolve
@@ -16,7 +18,7 @@ from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import Complete
 from headrace.namespace.values import ExtendedBlock
 from headrace.namespace.writing import block_record, check_commit, check_lease
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.fields import write_data, write_message, write_number
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -33,12 +35,13 @@ class CloseFileEdit(PlainEdit):
         self.time_ms = time_ms
         self.last = last
 
-    def change(self) -> bytes:
-        data = b"\x08%b%b" % (varint(self.file.inode_id), number_field(0x10, self.time_ms))
+    def write_change(self, out: BytesWriter) -> None:
+        fields = BytesWriter()
+        write_number(fields, 0x08, self.file.inode_id)
+        write_number(fields, 0x10, self.time_ms)
         if self.last is not None:
-            block = block_record(self.last).SerializeToString()
-            data += b"\x1a%c%b" % (len(block), block)
-        return b"\x32%c%b" % (len(data), data)
+            write_data(fields, 0x1A, block_record(self.last).SerializeToString())
+        write_message(out, 0x32, fields)
 
     def replay(self, ns: "Namespace") -> None:
         _end(ns, self.file, self.time_ms, self.last)

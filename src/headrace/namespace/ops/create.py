@@ -1,18 +1,12 @@
 """create: a new file, open for its one writer; with OVERWRITE in the place of another."""
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
 
 from headrace.namespace import acls, creating, refusals, writing
 from headrace.namespace.caller import Caller
-from headrace.namespace.edits import (
-    PlainEdit,
-    Record,
-    access_fields,
-    acl_fields,
-    number_field,
-    text_field,
-)
+from headrace.namespace.edits import PlainEdit, Record, write_access, write_acl
 from headrace.namespace.inodes import (
     CURRENT,
     Access,
@@ -30,7 +24,7 @@ from headrace.namespace.requests import CREATE, OVERWRITE, Create
 from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.values import AclEntry, FileStatus
 from headrace.wire.hadoop.exceptions import RemoteError
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.fields import write_message, write_number, write_text
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -51,21 +45,19 @@ class AddFileEdit(PlainEdit):
         self.parent_id = parent_id
         self.kind = kind
 
-    def change(self) -> bytes:
+    def write_change(self, out: BytesWriter) -> None:
         file = self.file
         kind = self.kind
-        name = file.name.encode()
-        data = b"\x08%b%b\x1a%b%b%b%b%b%b" % (
-            varint(file.inode_id),
-            number_field(0x10, self.parent_id),
-            varint(len(name)),
-            name,
-            kind.before_time,
-            number_field(0x38, file.modification_time_ms),
-            kind.behind_time,
-            b"" if file.features is None else acl_fields(0x62, file.acl),
-        )
-        return b"\x1a%b%b" % (varint(len(data)), data)
+        fields = BytesWriter()
+        write_number(fields, 0x08, file.inode_id)
+        write_number(fields, 0x10, self.parent_id)
+        write_text(fields, 0x1A, file.name)
+        fields.write(kind.before_time)
+        write_number(fields, 0x38, file.modification_time_ms)
+        fields.write(kind.behind_time)
+        if file.features is not None:
+            write_acl(fields, 0x62, file.acl)
+        write_message(out, 0x1A, fields)
 
     def replay(self, ns: "Namespace") -> None:
         _add(ns, self.parent_id, self.file, self.kind.writer)
@@ -85,16 +77,30 @@ class FileKind:
         client_machine: str,
     ) -> None:
         self.writer = Writer(client_name, client_machine)
-        self.before_time = access_fields(access)
-        self.behind_time = (
-            number_field(0x40, replication)
-            + number_field(0x48, block_size)
-            + text_field(0x52, client_name)
-            + text_field(0x5A, client_machine)
-        )
+        before, behind = BytesWriter(), BytesWriter()
+        write_access(before, access)
+        write_number(behind, 0x40, replication)
+        write_number(behind, 0x48, block_size)
+        write_text(behind, 0x52, client_name)
+        write_text(behind, 0x5A, client_machine)
+        self.before_time = before.getvalue()
+        self.behind_time = behind.getvalue()
 
 
-_kind: Final = lru_cache(maxsize=4096)(FileKind)
+_kinds: Final[dict[tuple[Access, int, int, str, str], FileKind]] = {}
+_KINDS_KEPT_MAX: Final = 4096
+
+
+def _kind(
+    access: Access, replication: int, block_size: int, client_name: str, client_machine: str
+) -> FileKind:
+    key = (access, replication, block_size, client_name, client_machine)
+    kind = _kinds.get(key)
+    if kind is None:
+        if len(_kinds) >= _KINDS_KEPT_MAX:
+            _kinds.clear()
+        kind = _kinds[key] = FileKind(*key)
+    return kind
 
 
 def decide(

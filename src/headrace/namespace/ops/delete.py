@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from librt.strings import BytesWriter
+
 from headrace.namespace import refusals
 from headrace.namespace.caller import Caller
-from headrace.namespace.edits import PlainEdit, Record, number_field
+from headrace.namespace.edits import PlainEdit, Record
 from headrace.namespace.inodes import DirectoryInode, Inode
 from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import is_unchecked, require_removable, require_subtree
@@ -12,7 +14,7 @@ from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import Delete
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.fields import write_message, write_number
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -28,9 +30,11 @@ class DeleteEdit(PlainEdit):
         self.inode = inode
         self.time_ms = time_ms
 
-    def change(self) -> bytes:
-        data = b"\x08%b%b" % (varint(self.inode.inode_id), number_field(0x10, self.time_ms))
-        return b"\x62%c%b" % (len(data), data)
+    def write_change(self, out: BytesWriter) -> None:
+        fields = BytesWriter()
+        write_number(fields, 0x08, self.inode.inode_id)
+        write_number(fields, 0x10, self.time_ms)
+        write_message(out, 0x62, fields)
 
     def replay(self, ns: "Namespace") -> None:
         ns.detach(self.inode, self.time_ms)

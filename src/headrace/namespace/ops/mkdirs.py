@@ -2,21 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from librt.strings import BytesWriter
+
 from headrace.namespace import acls, creating, refusals
 from headrace.namespace.caller import Caller
-from headrace.namespace.edits import (
-    PlainEdit,
-    Record,
-    access_fields,
-    acl_fields,
-    number_field,
-    text_field,
-)
+from headrace.namespace.edits import PlainEdit, Record, write_access, write_acl
 from headrace.namespace.inodes import DirectoryInode, Inode
 from headrace.namespace.paths import resolve
 from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import Mkdirs
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.fields import write_message, write_number, write_text
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -32,17 +27,17 @@ class MkdirEdit(PlainEdit):
         self.inode = inode
         self.parent_id = parent_id
 
-    def change(self) -> bytes:
+    def write_change(self, out: BytesWriter) -> None:
         inode = self.inode
-        data = b"\x08%b%b%b%b%b%b" % (
-            varint(inode.inode_id),
-            number_field(0x10, self.parent_id),
-            text_field(0x1A, inode.name),
-            access_fields(inode.access),
-            number_field(0x38, inode.modification_time_ms),
-            acl_fields(0x42, inode.acl) if inode.features is not None else b"",
-        )
-        return b"\x12%b%b" % (varint(len(data)), data)
+        fields = BytesWriter()
+        write_number(fields, 0x08, inode.inode_id)
+        write_number(fields, 0x10, self.parent_id)
+        write_text(fields, 0x1A, inode.name)
+        write_access(fields, inode.access)
+        write_number(fields, 0x38, inode.modification_time_ms)
+        if inode.features is not None:
+            write_acl(fields, 0x42, inode.acl)
+        write_message(out, 0x12, fields)
 
     def replay(self, ns: "Namespace") -> None:
         inode = self.inode

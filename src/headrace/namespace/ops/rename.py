@@ -5,9 +5,11 @@ Atomic: one record; with OVERWRITE the target goes in the same record (D10).
 
 from typing import TYPE_CHECKING
 
+from librt.strings import BytesWriter
+
 from headrace.namespace import creating, quotas, refusals
 from headrace.namespace.caller import Caller
-from headrace.namespace.edits import PlainEdit, Record, number_field, text_field
+from headrace.namespace.edits import PlainEdit, Record
 from headrace.namespace.inodes import CURRENT, DirectoryInode, FileInode, Inode, SymlinkInode
 from headrace.namespace.ops.delete import refuse_with_snapshots
 from headrace.namespace.paths import Resolved, resolve
@@ -24,7 +26,7 @@ from headrace.namespace.protos import edits_pb2
 from headrace.namespace.requests import Rename, Rename2
 from headrace.namespace.snapshots import snapshottable_above
 from headrace.wire.hadoop.exceptions import RemoteError
-from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.fields import write_message, write_number, write_text
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -50,15 +52,15 @@ class RenameEdit(PlainEdit):
         self.time_ms = time_ms
         self.replaced = replaced
 
-    def change(self) -> bytes:
-        data = b"\x08%b%b%b%b%b" % (
-            varint(self.inode.inode_id),
-            number_field(0x10, self.parent.inode_id),
-            text_field(0x1A, self.name),
-            number_field(0x20, self.time_ms),
-            b"" if self.replaced is None else b"\x28" + varint(self.replaced.inode_id),
-        )
-        return b"\x6a%b%b" % (varint(len(data)), data)
+    def write_change(self, out: BytesWriter) -> None:
+        fields = BytesWriter()
+        write_number(fields, 0x08, self.inode.inode_id)
+        write_number(fields, 0x10, self.parent.inode_id)
+        write_text(fields, 0x1A, self.name)
+        write_number(fields, 0x20, self.time_ms)
+        if self.replaced is not None:
+            write_number(fields, 0x28, self.replaced.inode_id)
+        write_message(out, 0x6A, fields)
 
     def replay(self, ns: "Namespace") -> None:
         if self.replaced is not None:

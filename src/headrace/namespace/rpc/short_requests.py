@@ -86,7 +86,7 @@ def one_path(request_class: type[tuple[Any, ...]], rests: Rests) -> ReadRequest:
             found = rests[body[end:]]
             if found is None:
                 return None
-            return _new(request_class, (path.decode(), *found))
+            return _new(request_class, (path.decode(),) + found)  # noqa: RUF005  (no list between)
         except (IndexError, UnicodeDecodeError):
             return None
 

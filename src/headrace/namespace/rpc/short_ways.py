@@ -15,7 +15,9 @@ from headrace.namespace.caller import Caller
 from headrace.namespace.deciding import Decide
 from headrace.namespace.inodes import FileInode
 from headrace.namespace.namenode import NameNode
-from headrace.namespace.ops import complete, create, delete, mkdirs, rename
+from headrace.namespace.ops import delete, mkdirs, rename
+from headrace.namespace.ops.complete import decide as decide_complete
+from headrace.namespace.ops.create import decide_file
 from headrace.namespace.paths import find
 from headrace.namespace.requests import Complete, Create, Delete, Mkdirs, Rename, Rename2
 from headrace.namespace.rpc.client_files import FILES, created
@@ -91,15 +93,16 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
     def create_file(request: Create, session: RpcSession, call_id: int) -> bytes:
         caller = caller_of(session, call_id)
         made: FileInode | FileStatus = decisions.decide_opening(
-            create.decide_file, request, caller, recover_if_silent
+            decide_file, request, caller, recover_if_silent
         )
-        if isinstance(made, FileStatus):  # of a retry
-            return created(made)
-        return wrapped_bytes(created_status(made))
+        if type(made) is FileInode:
+            return wrapped_bytes(created_status(made))
+        assert isinstance(made, FileStatus)  # of a retry
+        return created(made)
 
     def complete_file(request: Complete, session: RpcSession, call_id: int) -> bytes | Later:
         caller = caller_of(session, call_id)
-        if decisions.decide(complete.decide, request, caller):
+        if decisions.decide(decide_complete, request, caller):
             return _DONE
         return Later(namenode.completing(request, caller), encoded_bool)
 

@@ -52,15 +52,23 @@ answer, which leaves when the endpoint's `hold` lets it. None: this request take
 way."""
 
 
-class ShortWrite(NamedTuple):
+class ShortWrite:
     """The short way of a change."""
 
-    read: Callable[[bytes], Any]
-    """What is asked, from the bytes of a request; None: they are to be parsed as a message."""
-    translate: Callable[[Any], Any]
-    """What is asked, from the message."""
-    answer: Callable[[Any, "RpcSession", int], "bytes | Later"]
-    """From what is asked and the id of its call to the bytes of the answer, likewise."""
+    __slots__ = ("answer", "read", "translate")
+
+    def __init__(
+        self,
+        read: Callable[[bytes], Any],
+        translate: Callable[[Any], Any],
+        answer: Callable[[Any, "RpcSession", int], "bytes | Later"],
+    ) -> None:
+        self.read = read
+        """What is asked, from the bytes of a request; None: they are to be parsed as a message."""
+        self.translate = translate
+        """What is asked, from the message."""
+        self.answer = answer
+        """From what is asked and the id of its call to the bytes of the answer, likewise."""
 
 
 class Receiver(Protocol):
@@ -74,16 +82,15 @@ class Receiver(Protocol):
 class Served:
     """A method that is served, with what its calls need."""
 
-    __slots__ = ("handler", "name", "read", "request_class", "write")
+    __slots__ = ("calls", "handler", "read", "request_class", "write")
 
     def __init__(
         self,
-        name: str,
         handler: Handler,
         read: ShortRead | None,
         write: ShortWrite | None,
     ) -> None:
-        self.name = name
+        self.calls = 0
         self.request_class: type[Message] = Message
         """Known once the method was asked for: a start makes no classes."""
         self.handler = handler
@@ -95,7 +102,6 @@ class RpcEndpoint:
     """What one port serves: protocols, their handlers, and counters."""
 
     def __init__(self, on_handler_failure: Callable[[str, BaseException], None]) -> None:
-        self.calls: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.on_handler_failure = on_handler_failure
         self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
@@ -126,12 +132,22 @@ class RpcEndpoint:
         for name, handler in handlers.items():
             if name not in protocol.methods:
                 raise KeyError(f"{protocol.java_name} has no method {name}")
-            served[name] = Served(name, handler, reads.get(name), writes.get(name))
+            served[name] = Served(handler, reads.get(name), writes.get(name))
 
     @property
     def protocols(self) -> dict[str, list[str]]:
         """What is served: methods by Java name of their protocol."""
         return {name: sorted(methods) for name, methods in self._served.items()}
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How often each method was called, of those that were."""
+        counts: Counter[str] = Counter()
+        for methods in self._served.values():
+            for name, served in methods.items():
+                if served.calls:
+                    counts[name] += served.calls
+        return counts
 
     @property
     def versions(self) -> dict[str, int]:

@@ -21,8 +21,11 @@ import struct
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import u8
 
 from headrace.base.errors import ProtocolError
+from headrace.wire.hadoop.fields import write_data, write_varint
 from headrace.wire.hadoop.protos.rpc_header_pb2 import RpcResponseHeaderProto
 
 MAGIC: Final = b"hrpc"
@@ -144,7 +147,9 @@ def wrapped(message: Message) -> bytes:
 
 def wrapped_bytes(data: bytes) -> bytes:
     """The same of a message that is encoded already."""
-    return b"\x0a%b%b" % (varint(len(data)), data)
+    out = BytesWriter()
+    write_data(out, 0x0A, data)
+    return out.getvalue()
 
 
 def frame(*messages: Message) -> bytes:
@@ -215,21 +220,21 @@ def take_repeated_call(frame: bytes, tail: bytes) -> tuple[int, int] | None:
 
 def repeated_answer(call_id: int, answer_tail: bytes, body: bytes) -> bytes:
     """As `answer`, with the end of its header known."""
-    number = varint(call_id)
-    header_bytes = 1 + len(number) + len(answer_tail)
-    body_bytes = len(body)
-    if body_bytes < 0x80:
-        return b"\x00\x00\x00%c%c\x08%b%b%c%b" % (
-            2 + header_bytes + body_bytes,
-            header_bytes,
-            number,
-            answer_tail,
-            body_bytes,
-            body,
-        )
-    size = varint(body_bytes)
-    total = 1 + header_bytes + len(size) + body_bytes
-    return b"%b%c\x08%b%b%b%b" % (_SIZE.pack(total), header_bytes, number, answer_tail, size, body)
+    out = BytesWriter()
+    write_i32_be(out, 0)
+    out.append(0)
+    out.append(0x08)
+    write_varint(out, call_id)
+    out.write(answer_tail)
+    out[4] = u8(len(out) - 5)
+    write_varint(out, len(body))
+    out.write(body)
+    size = len(out) - 4
+    out[0] = u8(size >> 24)
+    out[1] = u8(size >> 16 & 0xFF)
+    out[2] = u8(size >> 8 & 0xFF)
+    out[3] = u8(size & 0xFF)
+    return out.getvalue()
 
 
 def take_call(view: memoryview) -> tuple[int, bytes, int, int] | None:

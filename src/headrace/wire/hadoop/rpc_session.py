@@ -125,7 +125,7 @@ class RpcSession(RpcOpening):
             if served.read is not None:
                 body = served.read(data, self)
                 if body is not None:
-                    self._endpoint.calls[served.name] += 1
+                    served.calls += 1
                     return self._held(frames.repeated_answer(call_id, answer_tail, body))
             message = _parsed(served.request_class, data)
             if message is None:
@@ -148,11 +148,11 @@ class RpcSession(RpcOpening):
             message = _parsed(served.request_class, data)
             if message is None:
                 return None
-            self._endpoint.calls[served.name] += 1
+            served.calls += 1
             check_texts(message)
             request = write.translate(message)
         else:
-            self._endpoint.calls[served.name] += 1
+            served.calls += 1
         body = write.answer(request, self, call_id)
         if isinstance(body, Later):
             return self._later(self._call(call_id), body)
@@ -241,7 +241,7 @@ class RpcSession(RpcOpening):
 
     def _answered(self, served: Served, request: Message, call: RpcCall) -> bytes:
         """The answer; b"" if it comes later."""
-        self._endpoint.calls[served.name] += 1
+        served.calls += 1
         check_texts(request)
         result = served.handler(request, call)
         if isinstance(result, Later):
