@@ -53,6 +53,7 @@ class Scene:
         self.now_us += after_us
         self.awake.on_call(caller)
         self.awake.on_answer()
+        self.awake.on_call_end()
 
     @property
     def sleeps(self) -> bool:
@@ -160,3 +161,39 @@ def test_without_a_keeper_only_the_loop_stays_awake(scene: Scene) -> None:
         scene.call(100)
     assert not scene.sleeps
     assert scene.awake.kept_s == 0
+
+
+def test_the_turn_of_a_lone_caller_ends_with_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(monkeypatch)
+    done: list[str] = []
+    for _ in range(2):
+        scene.call(LIMIT_US // 2)
+    before = len(scene.loop.due)
+    scene.now_us += 10
+    scene.awake.on_call("one")
+    scene.awake.at_turn_end(lambda: done.append("first"))
+    scene.awake.at_turn_end(lambda: done.append("second"))
+    assert not done
+    scene.awake.on_call_end()
+    assert done == ["first"]
+    assert len(scene.loop.due) == before + 1, "there is room for one; the other is the loop's"
+    scene.loop.turn()
+    assert done == ["first", "second"]
+    scene.awake.on_call_end()
+    assert done == ["first", "second"]
+
+
+@pytest.mark.parametrize("is_within", [True, False])
+def test_of_all_others_it_is_the_loop_s(monkeypatch: pytest.MonkeyPatch, is_within: bool) -> None:
+    """Of a caller whom the loop does not wait for, and outside of calls."""
+    scene = Scene(monkeypatch)
+    done: list[str] = []
+    for caller in ("one", "two", "one"):
+        scene.call(LIMIT_US // 2, caller)
+    if is_within:
+        scene.awake.on_call("two")
+    scene.awake.at_turn_end(lambda: done.append("it"))
+    scene.awake.on_call_end()
+    assert not done
+    scene.loop.turn()
+    assert done == ["it"]

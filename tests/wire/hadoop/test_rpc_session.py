@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from tests.wire.hadoop.rpc_peer import CLIENT_ID, Raw, Server, block_size_call, is_closed_call
 
-from headrace.base.errors import ProtocolError
 from headrace.client.hadoop_rpc import BlockingRpcClient
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_calls, rpc_frames
@@ -325,16 +324,23 @@ def test_the_header_of_a_known_client_is_read_as_that_of_any(call_id: int) -> No
 
 @pytest.mark.parametrize(
     "number",
-    [b"\x01", b"\x02\x02", b"\x82\x82", b"\x82\x02\x02", b"\x82" * 3, b"\x80\x80\x80\x80\x10"],
+    [
+        b"",
+        b"\x01",
+        b"\x02\x02",
+        b"\x82\x82",
+        b"\x82\x02\x02",
+        b"\x82" * 3,
+        b"\x80\x80\x80\x80\x10",
+        b"\x80" * 5 + b"\x02",
+        b"\x80" * 9 + b"\x02",
+    ],
 )
 def test_a_call_id_that_is_no_number_of_its_length_is_not_read(number: bytes) -> None:
     tail, _ = rpc_frames.tails(CLIENT_ID)
     body = b"\x08\x02\x10\x00\x18" + number + tail
-    try:
-        taken = rpc_frames.take_repeated_call(bytes((len(body),)) + body + b"rest", tail)
-    except ProtocolError:
-        taken = None
-    assert taken is None
+    taken = rpc_frames.take_repeated_call(bytes((len(body),)) + body + b"rest", tail)
+    assert taken[0] == -1
 
 
 def test_a_call_id_of_more_than_32_bits_is_left_to_the_message() -> None:

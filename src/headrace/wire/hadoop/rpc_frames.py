@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from librt.strings import BytesWriter, write_i32_be
-from mypy_extensions import u8
+from mypy_extensions import i64, u8
 
 from headrace.base.errors import ProtocolError
 from headrace.wire.hadoop.fields import write_data, write_varint
@@ -195,27 +195,27 @@ def tails(client_id: bytes) -> tuple[bytes, bytes]:
     )
 
 
-def take_repeated_call(frame: bytes, tail: bytes) -> tuple[int, int] | None:
-    """(call id, where the header ends) of a plain call whose header ends with `tail`.
+def take_repeated_call(frame: bytes, tail: bytes) -> tuple[i64, i64]:
+    """(call id, where the header ends) of a plain call whose header ends with `tail`; -1: another.
 
     What `take_call` does, for a client that has called before: one comparison tells that client
     id and retry count are the known ones, and only the call id is left to be read.
     """
-    end = frame[0] + 1
+    end: i64 = frame[0] + 1
     start = end - TAIL_BYTES
     if frame[start:end] != tail or frame[1:6] != _CALL_START:
-        return None
-    zigzag = frame[6]
-    # Two and three bytes are the ids of all but the first calls, up to the millionth.
-    if start == 8 and zigzag >= 0x80 and frame[7] < 0x80:
-        zigzag = zigzag & 0x7F | frame[7] << 7
-    elif start == 9 and zigzag >= 0x80 and frame[7] >= 0x80 and frame[8] < 0x80:
-        zigzag = zigzag & 0x7F | (frame[7] & 0x7F) << 7 | frame[8] << 14
-    elif zigzag >= 0x80 or start != 7:
-        zigzag, behind = read_varint(frame, 6)
-        if behind != start:
-            return None
-    return None if zigzag & 1 or zigzag > 0xFFFFFFFF else (zigzag >> 1, end)
+        return -1, end
+    zigzag: i64 = 0
+    shift: i64 = 0
+    position: i64 = 6
+    while position < start:
+        byte: i64 = frame[position]
+        zigzag |= (byte & 0x7F) << shift
+        shift += 7
+        position += 1
+        if (byte < 0x80) != (position == start) or shift > 35:
+            return -1, end
+    return (-1 if shift == 0 or zigzag & 1 or zigzag > 0xFFFFFFFF else zigzag >> 1), end
 
 
 def repeated_answer(call_id: int, answer_tail: bytes, body: bytes) -> bytes:

@@ -102,10 +102,9 @@ class RpcSession(RpcOpening):
         if not tail or self._in_flight >= IN_FLIGHT_REQUESTS_MAX:
             return None
         try:
-            taken = frames.take_repeated_call(frame, tail)
-            if taken is None:
+            call_id, position = frames.take_repeated_call(frame, tail)
+            if call_id < 0:
                 return None
-            call_id, position = taken
             start = position + 1 + frame[position]
             served = self._endpoint.known.get(frame[position:start])
             if served is None:
