@@ -4,7 +4,8 @@
 
 Each file system is one NameNode and three DataNodes. Each work runs on Apache's until its JVMs are
 warm, then on both and on the floor (`bench.hdfs_floor`: servers that know nothing) in turns; the
-best run of each counts. CPU is that of all server processes as the kernel counts it. Prints a table
+best run of each counts. Each has the machine to itself: the processes of the others stand still
+(SIGSTOP) meanwhile. CPU is that of all server processes as the kernel counts it. Prints a table
 with ratios, writes every single run to `.build/bench/hdfs.json`.
 """
 
@@ -15,7 +16,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,8 @@ GB = 1e9
 DATANODES = 3
 REPLICAS_GONE_S = 7
 """Two heartbeats, and the deletion itself."""
+SETTLED_S = 0.5
+"""For what a process that stood still has to catch up with."""
 
 console = Console(width=None if sys.stdout.isatty() else 150)
 
@@ -314,6 +318,20 @@ def tell(work: str, server: str, figures: Figures, note: str = "") -> None:
     console.print(f"[dim]{work:<12}{server:<10}{text}  {note}[/dim]", highlight=False)
 
 
+@contextmanager
+def alone(server: Server | None, servers: list[Server]) -> Iterator[None]:
+    """The others stand still: nobody runs two file systems for one of them."""
+    others = [pid for other in servers if other is not server for pid in other.pids]
+    try:
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(SETTLED_S)
+
+
 def measure(
     servers: list[Server], wanted: list[str], scale: Scale, rounds: int, warm: int, runs: Runs
 ) -> None:
@@ -321,13 +339,17 @@ def measure(
         act = WORKS[work]
         for server in servers:
             for _ in range(0 if work in ONCE else warm if server.name == "hdfs" else min(warm, 1)):
-                tell(work, server.name, act(server, scale), "warming up")
+                with alone(server, servers):
+                    figures = act(server, scale)
+                tell(work, server.name, figures, "warming up")
         for _ in range(1 if work in ONCE else rounds):
             for server in servers:
-                figures = act(server, scale)
+                with alone(server, servers):
+                    figures = act(server, scale)
                 tell(work, server.name, figures)
                 runs.setdefault(work, {}).setdefault(server.name, []).append(figures)
-            bare = floor_of(work, scale)
+            with alone(None, servers):
+                bare = floor_of(work, scale)
             if bare is not None:
                 tell(work, "floor", bare)
                 runs[work].setdefault("floor", []).append(bare)

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.namespace.refusing import refused
 
 from headrace.namespace import requests as asked
+from headrace.namespace.caller import Caller
 from headrace.namespace.requests import (
     AllowSnapshot,
     Append,
@@ -39,6 +40,7 @@ from headrace.namespace.requests import (
 from headrace.namespace.values import AclEntry, XAttr
 from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
 from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
 
 USER, GROUP, MASK, OTHER = range(4)
 ACCESS, DEFAULT = 0, 1
@@ -322,3 +324,45 @@ def test_a_snapshot_that_comes_or_goes_changes_its_directory(cluster: SimulatedN
         assert (modified() > 1) is changes, request
     assert modified("/d/.snapshot/s0") > 1, "it tells when it was made"
     assert not cluster.ask(GetSnapshotDiffReport("/d", "s0", "")).entries
+
+
+# -- what is asked of one path --------------------------------------------------------------------
+
+
+def test_open_files_below_a_path_and_of_one_file(cluster: SimulatedNameNode) -> None:
+    for path in ("/d/open", "/d/sub/open", "/dd"):
+        cluster.ask(create(path))
+
+    def listed(path: str, after_id: int = 0) -> list[str]:
+        return [file.path for file in cluster.ask(asked.ListOpenFiles(after_id, path))]
+
+    assert listed("/") == ["/d/open", "/d/sub/open", "/dd"]
+    assert listed("/d") == listed("/d/") == ["/d/open", "/d/sub/open"]
+    assert listed("/d/open") == ["/d/open"]
+    assert listed("/d/op") == listed("/none") == []
+    first = cluster.ask(GetFileInfo("/d/open")).inode_id
+    assert listed("/", first) == ["/d/sub/open", "/dd"]
+    with pytest.raises(RemoteError) as caught:
+        cluster.ask(asked.ListOpenFiles(0), Caller("mallory"))
+    assert caught.value.class_name == java.ACCESS_CONTROL
+
+
+@pytest.mark.parametrize("place", ["/.reserved/raw", "/.reserved/.inodes/16387"])
+def test_concat_knows_no_reserved_paths(cluster: SimulatedNameNode, place: str) -> None:
+    cluster.write("/g", BLOCK_SIZE)
+    cluster.write("/h", 100)
+    assert refused(cluster, asked.Concat(f"{place}/g", ("/h",))) == java.IO
+    assert refused(cluster, asked.Concat("/g", (f"{place}/h",))) == java.IO
+
+
+@pytest.mark.parametrize(
+    "request_class", [asked.GetStoragePolicy, asked.GetEnclosingRoot, asked.GetErasureCodingPolicy]
+)
+def test_who_may_not_reach_a_path_hears_nothing_of_it(
+    cluster: SimulatedNameNode, request_class: type[tuple[str]]
+) -> None:
+    cluster.ask(Mkdirs("/closed/inner", 0o755))
+    cluster.ask(SetPermission("/closed", 0o700))
+    request = request_class("/closed/inner")  # type: ignore[arg-type]
+    cluster.ask(request)
+    assert refused(cluster, request, Caller("mallory")) == java.ACCESS_CONTROL
