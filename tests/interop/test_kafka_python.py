@@ -33,7 +33,9 @@ def take(consumer: Any, count: int) -> list[Any]:
     records: list[Any] = []
     deadline = time.monotonic() + TIMEOUT_S
     while len(records) < count and time.monotonic() < deadline:
-        for batch in consumer.poll(timeout_ms=200).values():
+        # Long enough for a group to be joined: a poll that ends between SyncGroup and its answer
+        # leaves this client (3.0.12) in the group without its partitions, for good.
+        for batch in consumer.poll(timeout_ms=5_000).values():
             records += batch
     assert len(records) == count, f"{len(records)} of {count} records came"
     return records
