@@ -143,7 +143,7 @@ def look_and_compile(listed: list[str]) -> int:
     if tool:
         print(f"setup: {tool} is missing: all code is interpreted, at up to twice the CPU")
         return int(os.environ.get("CI") == "true")
-    print(f"setup: compiling {len(listed)} modules, about a minute", flush=True)
+    print(f"setup: compiling {len(listed)} modules, about two minutes", flush=True)
     began_s = time.monotonic()
     forget_builds(before)
     if not compile_them(FOLDER / build):

@@ -199,8 +199,6 @@ class LogWriter:
 
     def append_follower(self, batches: memoryview) -> None:
         """Write batches that carry their offsets and epochs, as the leader sent them."""
-        if self.failure is not None:
-            raise self.failure
         position = 0
         while position < len(batches):
             header = read_header(batches, position)

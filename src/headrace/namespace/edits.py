@@ -11,7 +11,7 @@ Must not know: any kind of edit.
 As proto3 has it, a field that is zero or empty is not written.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -25,7 +25,6 @@ from headrace.wire.hadoop.fields import write_data, write_fixed, write_number, w
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
 
-_CALL_ID_MAX: Final = 2**31
 RetryKey = tuple[bytes, int]
 """Client id and call id."""
 
@@ -67,31 +66,16 @@ class PlainEdit:
         entry = self.retry_entry
         if entry is not None:
             client_id, call_id = self.retry_key
-            if 0 < call_id < _CALL_ID_MAX:
-                _write_retry(out, client_id, call_id, entry)
-            else:
-                out.write(_retry_fields(self.retry_key, entry))
+            _write_retry(out, client_id, call_id, entry)
         return out.getvalue()
 
 
 Record = Edit | PlainEdit
 
 
-def _retry_fields(key: RetryKey, entry: RetryEntry) -> bytes:
-    """What is rare is left to the message."""
-    client_id, call_id = key
-    return Edit(
-        client_id=client_id,
-        call_id=call_id,
-        request=entry.request,
-        time_ms=entry.time_ms,
-        result=entry.result,
-    ).SerializeToString()
-
-
 def _write_retry(out: BytesWriter, client_id: bytes, call_id: i64, entry: RetryEntry) -> None:
     write_data(out, 0x32A, client_id)
-    write_number(out, 0x330, call_id << 1)
+    write_number(out, 0x330, call_id << 1 ^ call_id >> 63)
     write_text(out, 0x33A, entry.request)
     write_fixed(out, 0x341, entry.time_ms)
     write_data(out, 0x34A, entry.result)
