@@ -53,8 +53,9 @@ class Turns:
     def __init__(self) -> None:
         self._due: list[Callable[[], None]] = []
 
-    def at_end(self, action: Callable[[], None]) -> None:
+    def at_end(self, action: Callable[[], None]) -> bool:
         self._due.append(action)
+        return False
 
     def end(self) -> None:
         while self._due:

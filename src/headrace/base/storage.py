@@ -39,6 +39,11 @@ class File(Protocol):
         """
         ...
 
+    def write_out(self, position: int) -> None:
+        """What was written from `position` on begins its way to the disk: a sync that comes soon
+        waits less. Advice, and no promise."""
+        ...
+
     def write_at(self, position: int, buffer: Buffer) -> None: ...
 
     def read(self, position: int, length: int) -> bytes:

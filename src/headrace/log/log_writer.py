@@ -172,15 +172,19 @@ class LogWriter:
         self._next_offset = last_offset + 1
         return Staged(base_offset, last_offset, append_time_ms)
 
-    def commit(self) -> None:
-        """Write what is staged. On StorageError nothing of it is visible and the log has failed."""
+    def commit(self, *, write_out: bool = False) -> None:
+        """Write what is staged. On StorageError nothing of it is visible and the log has failed.
+
+        With `write_out` it begins its way to the disk: for one who has something to do before he
+        flushes it.
+        """
         buffers = self._buffers
         if not buffers:
             return
         if self.failure is not None:
             raise self.failure
         try:
-            self._active.append(buffers, self._marks)
+            self._active.append(buffers, self._marks, write_out=write_out)
         except StorageError as error:
             self.fail(error)
             raise

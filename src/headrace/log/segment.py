@@ -26,10 +26,13 @@ class Segment(SegmentFiles):
 
     # -- appending ---------------------------------------------------------------------------
 
-    def append(self, buffers: list[Buffer], marks: list[Mark]) -> None:
+    def append(self, buffers: list[Buffer], marks: list[Mark], *, write_out: bool = False) -> None:
         """Write the batches by one system call, then note where they are."""
-        self.log.get().write(buffers)
         position = self.size
+        file = self.log.get()
+        file.write(buffers)
+        if write_out:
+            file.write_out(position)
         if position == 0:
             self.rolling_timestamp = marks[0][3]
         since_entry = self.bytes_since_entry

@@ -5,12 +5,13 @@ checkpoint, then the edits behind it. This is the only file that knows what the 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError
 
 from headrace.base.clock import Clock
-from headrace.base.errors import CorruptionError
+from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.limits import METADATA_BATCH_BYTES_MAX, METADATA_WAITING_MAX, MIB
 from headrace.base.promise import Promise
 from headrace.base.storage import Storage
@@ -116,7 +117,7 @@ class _NamespaceHost(SoleHost[Namespace]):
     and in the log, is the same for one edit and for twenty.
     """
 
-    at_turn_end: Callable[[Callable[[], None]], None] | None = None
+    at_turn_end: Callable[[Callable[[], None]], bool] | None = None
     _began_ms = 0
     _sync_ms = 0.0
     """What a sync took of late, on average."""
@@ -141,6 +142,8 @@ class _NamespaceHost(SoleHost[Namespace]):
         self._header = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, -1, -1, -1, 1)
         """Of the batch that is being staged; the log does not keep it."""
         self._turn_end = self._sync_turn
+        self._ahead_from = -1
+        """Where the edits of this turn begin that are written already; -1: none are."""
 
     def _replay_log(self) -> list[Any]:
         log = self.log
@@ -166,9 +169,12 @@ class _NamespaceHost(SoleHost[Namespace]):
                 batch = self._encode(records)
             except HostOverloaded as error:
                 raise refusals.retriable(str(error)) from error
-            if not self._append(records, batch):
-                assert self.failure is not None
-                raise self.failure
+            if self._is_turn_its_own():
+                is_done = self._write_ahead(batch) and self._append(records, [])
+            else:
+                is_done = self._append(records, batch)
+            if not is_done:
+                raise self._cause()
             if not self._is_syncing:
                 self._sync_group()
         return response
@@ -201,6 +207,33 @@ class _NamespaceHost(SoleHost[Namespace]):
         self._gathered_bytes += size
         return values
 
+    def _is_turn_its_own(self) -> bool:
+        """The turn of the loop begins with this decision, and ends with the call that asked."""
+        at_turn_end = self.at_turn_end
+        if self._is_syncing or at_turn_end is None:
+            return False
+        self._is_syncing = True
+        is_its_own = at_turn_end(self._turn_end)
+        return is_its_own and not self._gathered and self._sync_ms <= _SLOW_SYNC_MS
+
+    def _write_ahead(self, batch: list[bytes]) -> bool:
+        """Nothing will join these edits: the disk begins while they are replayed and answered."""
+        self._gathered_bytes = 0
+        self._ahead_from = self.state.last_offset + 1
+        if not self._stage(batch, self._ahead_from):
+            return False
+        try:
+            self.log.commit(write_out=True)
+        except Exception as error:
+            self._fail(error)
+            return False
+        return True
+
+    def _cause(self) -> BaseException:
+        failure = self.failure
+        assert failure is not None
+        return failure
+
     def _append(self, records: Sequence[Record], batch: list[bytes]) -> bool:
         state = self.state
         try:
@@ -209,6 +242,10 @@ class _NamespaceHost(SoleHost[Namespace]):
         except Exception as error:
             # A half replayed decision can't be taken back.
             self._fail(error)
+            if self._ahead_from >= 0:
+                # Nor can the next start replay it.
+                with suppress(StorageError):
+                    self.log.truncate_to(self._ahead_from)
             return False
         state.last_offset += len(records)
         self._staged += records
@@ -223,22 +260,25 @@ class _NamespaceHost(SoleHost[Namespace]):
         """
         gathered, self._gathered = self._gathered, []
         self._gathered_bytes = 0
-        if not gathered:
-            return
+        if gathered:
+            self._stage(gathered, self.state.last_offset + 1 - len(gathered))
+
+    def _stage(self, values: list[bytes], base_offset: int) -> bool:
         now_ms = self._clock.now_ms()
-        count = len(gathered)
         header = self._header
-        header.base_offset = self.state.last_offset + 1 - count
+        header.base_offset = base_offset
         header.partition_leader_epoch = self.leader_epoch
-        header.last_offset_delta = count - 1
+        header.last_offset_delta = len(values) - 1
         header.max_timestamp = now_ms
         try:
-            batch = encode_values(gathered, now_ms, header.base_offset, self.leader_epoch)
+            batch = encode_values(values, now_ms, base_offset, self.leader_epoch)
             header.batch_length = len(batch) - LENGTH_OVERHEAD_BYTES
-            assert header.base_offset == self.log.log_end_offset, "the log is this host's alone"
+            assert base_offset == self.log.log_end_offset, "the log is this host's alone"
             self.log.stage_placed(batch, header)
         except Exception as error:
             self._fail(error)
+            return False
+        return True
 
     def _sync_group(self) -> None:
         if self.at_turn_end is None:
@@ -255,6 +295,10 @@ class _NamespaceHost(SoleHost[Namespace]):
     def _sync_turn(self) -> None:
         log = self.log
         self._began_ms = self._clock.monotonic_ms()
+        if self._ahead_from >= 0:
+            self._ahead_from = -1
+            if self._gathered:
+                self._flush_ahead()
         self._stage_gathered()
         if self.failure is not None:
             return
@@ -272,6 +316,13 @@ class _NamespaceHost(SoleHost[Namespace]):
             self._fail(error)
             return
         self._on_group_durable(records, log.log_end_offset)
+
+    def _flush_ahead(self) -> None:
+        """More was decided in the call; see `_stage_gathered` for why it is no part of the sync."""
+        try:
+            self.log.flush_now()
+        except Exception as error:
+            self._fail(error)
 
     def _on_group_durable(self, records: Sequence[Record], end_offset: int) -> None:
         took_ms = self._clock.monotonic_ms() - self._began_ms
@@ -311,11 +362,11 @@ class Journal:
         on_durable: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
         node_id: int = 1,
-        at_turn_end: Callable[[Callable[[], None]], None] | None = None,
+        at_turn_end: Callable[[Callable[[], None]], bool] | None = None,
     ) -> None:
         """`on_durable` is told of more durable edits while blocks wait for theirs. `at_turn_end`:
-        how to have something done when the loop's turn ends; it allows the loop to wait for a quick
-        disk."""
+        how to have something done when the loop's turn ends, and whether that is the end of the
+        call that is being served; it allows the loop to wait for a quick disk."""
 
         def committed(records: Sequence[Record], _last_offset: int) -> None:
             state.durable_sequence += len(records)

@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from os import POSIX_FADV_DONTNEED, posix_fadvise
 from typing import Final
 
 from headrace.base.errors import DiskFullError, StorageError
@@ -20,6 +21,7 @@ from headrace.base.storage import Buffer, File
 IOV_MAX: Final = 1024
 FALLOC_FL_KEEP_SIZE: Final = 1
 _NEVER: Final = 1 << 63
+_PAGE_BYTES: Final = 4096
 
 _fallocate: Final = ctypes.CDLL(None, use_errno=True).fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -63,6 +65,16 @@ class DiskFile:
         self._size = size = self._size + expected
         if size > self._fill_from:
             self._fill()
+
+    def write_out(self, position: int) -> None:
+        length = self._size - position
+        # The kernel's advice to forget pages begins to write them, and keeps those that are not
+        # whole; of more than a page it would look for pages to forget.
+        if 0 < length < _PAGE_BYTES:
+            try:
+                posix_fadvise(self._fd, position, length, POSIX_FADV_DONTNEED)
+            except OSError:
+                return  # a sync will tell
 
     def _write_rest(self, buffers: Sequence[Buffer], written: int) -> None:
         """Go on after a short write; a second refusal undoes all of it."""

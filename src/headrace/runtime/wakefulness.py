@@ -11,6 +11,10 @@ once the next call did not come within `limit_us`, it sleeps, and it stays awake
 the same caller has asked again that soon. A server that is called seldom, or at a steady slow pace,
 never does; nor does one that many ask in turns, who find it awake anyway and need the cores.
 
+A caller whose calls came in time again and again may be late now and then: on a busy host the very
+sleep makes the next call late, and the one after it. So each call in time is a credit, up to some,
+and one that is late costs half of them; while there are any, it pays.
+
 What is to be done at the end of a turn of the loop, so that those who called in it share it, is
 done at the end of such a caller's call: nobody shares it, and another turn costs time.
 
@@ -25,7 +29,9 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+_CREDITS_MAX: Final = 8
 
 
 class CoreKeeper(Protocol):
@@ -50,6 +56,7 @@ class Wakefulness:
         "_answered_s",
         "_at_call_end",
         "_caller",
+        "_credits",
         "_is_awake",
         "_is_called",
         "_keeper",
@@ -75,7 +82,8 @@ class Wakefulness:
         """Who called last."""
         self._answered_s = 0.0
         self._pays = False
-        """The last call came soon after the answer to the same caller."""
+        """The last call came soon after the answer to the same caller, as it usually does."""
+        self._credits = 0
         self._is_awake = False
         self._is_called = False
         """A call of one who asks again and again is being served."""
@@ -92,25 +100,31 @@ class Wakefulness:
         if caller is not self._caller:
             self._caller = caller
             self._pays = False
+            self._credits = 0
         elif not self._is_awake:
-            self._pays = time.monotonic() - self._answered_s < self._limit_s
+            is_soon = time.monotonic() - self._answered_s < self._limit_s
+            self._pays = is_soon or self._credits > 0
         else:
             self._is_called = True
-            if self._keeper is not None:
-                self._keeper.keep(self._limit_ns)
+            if self._credits < _CREDITS_MAX:
+                self._credits += 1
 
     def on_call_end(self) -> None:
         """All that came with the call was served; its answer may be still to come."""
         self._is_called = False
         action, self._at_call_end = self._at_call_end, None
         if action is not None:
+            if self._keeper is not None:
+                self._keeper.keep(self._limit_ns)
             action()
 
-    def at_turn_end(self, action: Callable[[], None]) -> None:
+    def at_turn_end(self, action: Callable[[], None]) -> bool:
+        """True: the turn is the call's that is being served, and nobody else's."""
         if self._is_called and self._at_call_end is None:
             self._at_call_end = action
-        else:
-            self._loop.call_soon(action)
+            return True
+        self._loop.call_soon(action)
+        return False
 
     def on_answer(self) -> None:
         self._answered_s = time.monotonic()
@@ -125,3 +139,4 @@ class Wakefulness:
             self._loop.call_soon(self._stay)
         else:
             self._is_awake = self._pays = False
+            self._credits //= 2

@@ -185,6 +185,10 @@ class SimulatedFile:
         if self._fill_step_bytes and end > self._fill_from:
             self._fill()
 
+    def write_out(self, position: int) -> None:
+        assert 0 <= position <= self.size(), f"{position} is behind the end of {self._path}"
+        self._disk.written_out_count += 1
+
     def write_at(self, position: int, buffer: Buffer) -> None:
         self._use("write")
         self._put(position, bytes(buffer))
@@ -298,6 +302,7 @@ class SimulatedDisk:
         self.sync_count = 0
         self.directory_sync_count = 0
         self.write_count = 0
+        self.written_out_count = 0
         self._faults: list[Fault] = []
         self._root = _Directory()
         self._locks: dict[str, int] = {}

@@ -7,6 +7,7 @@ that the journal must preserve as one comparable value.
 """
 
 from collections.abc import Callable
+from enum import Enum, auto
 from random import Random
 from typing import Any
 
@@ -52,6 +53,14 @@ _FILLS_BYTES = (512, 8192, 1024 * 1024)
 """Zeros ahead of the edit log: used up within an edit or two, in a while, never."""
 
 
+class Turns(Enum):
+    """Whether decisions wait for the end of a turn of the loop, and whose turn that is."""
+
+    NONE = auto()
+    SHARED = auto()
+    ONE_CALL_S = auto()
+
+
 class SimulatedNameNode:
     def __init__(
         self,
@@ -61,8 +70,11 @@ class SimulatedNameNode:
         datanodes: int = 0,
         racks: int = 1,
         disk: SimulatedDisk | None = None,
+        turns: Turns = Turns.NONE,
     ) -> None:
         self.random = Random(seed)
+        self._turns = turns
+        self._at_turn_end: list[Callable[[], None]] = []
         self.settings = settings or NamespaceSettings(superuser=SUPERUSER)
         self.clock = SimulatedClock()
         self.timers = SimulatedTimers(self.clock)
@@ -95,9 +107,15 @@ class SimulatedNameNode:
         def make_journal(ns: Namespace, on_durable: Callable[[], None]) -> Journal:
             check_gap(log, ns)
             return Journal(
-                log, ns, self.clock, on_durable=on_durable, on_fatal=self.failures.append
+                log,
+                ns,
+                self.clock,
+                on_durable=on_durable,
+                on_fatal=self.failures.append,
+                at_turn_end=None if self._turns is Turns.NONE else self._on_turn_end,
             )
 
+        self._at_turn_end.clear()
         self.timers = SimulatedTimers(self.clock)
         self.namenode = NameNode(
             self.new_namespace(),
@@ -144,10 +162,17 @@ class SimulatedNameNode:
 
     # -- time --------------------------------------------------------------------------------
 
+    def _on_turn_end(self, action: Callable[[], None]) -> bool:
+        self._at_turn_end.append(action)
+        return self._turns is Turns.ONE_CALL_S
+
     def settle(self) -> None:
-        """Let syncs be done until nobody asks for one."""
+        """Let turns end and syncs be done until nobody asks for one."""
         for _ in range(_SYNCS_MAX):
-            if not self.disk.complete_syncs():
+            actions, self._at_turn_end = self._at_turn_end, []
+            for action in actions:
+                action()
+            if not self.disk.complete_syncs() and not self._at_turn_end:
                 return
         raise AssertionError("syncs without end")
 

@@ -27,7 +27,7 @@ from headrace.namespace.requests import (
     SetReplication,
     Truncate,
 )
-from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, durable_state
+from headrace.testing.namenode import BLOCK_SIZE, SimulatedNameNode, Turns, durable_state
 from headrace.testing.namespace_checkers import check_namespace
 from headrace.wire.hadoop.exceptions import RemoteError
 
@@ -133,7 +133,7 @@ def tree_of(root: Inode, prefix: str = "", snapshot_id: int = 2**31 - 2) -> Tree
 class Run:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.cluster = SimulatedNameNode(seed=seed, datanodes=3)
+        self.cluster = SimulatedNameNode(seed=seed, datanodes=3, turns=tuple(Turns)[seed % 3])
         self.cluster.ask(Mkdirs("/snap", 0o755))
         self.cluster.ask(AllowSnapshot("/snap"))
         self.model = Model()

@@ -21,7 +21,7 @@ from headrace.namespace.requests import (
     SetReplication,
 )
 from headrace.namespace.values import ExtendedBlock
-from headrace.testing.namenode import SimulatedDatanode, SimulatedNameNode
+from headrace.testing.namenode import SimulatedDatanode, SimulatedNameNode, Turns
 from headrace.testing.namespace_checkers import (
     check_good_replicas,
     check_healed,
@@ -36,7 +36,9 @@ DATANODES = 5
 class Run:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.cluster = SimulatedNameNode(seed=seed, datanodes=DATANODES, racks=2)
+        self.cluster = SimulatedNameNode(
+            seed=seed, datanodes=DATANODES, racks=2, turns=tuple(Turns)[seed % 3]
+        )
         self.lengths: dict[str, int] = {}
         """Closed files whose close was answered."""
         self.made = 0

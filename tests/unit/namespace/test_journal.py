@@ -16,6 +16,7 @@ from headrace.namespace.caller import Caller
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.journal import Journal, open_log
 from headrace.namespace.ops import format_namespace, mkdirs
+from headrace.namespace.ops.mkdirs import MkdirEdit
 from headrace.namespace.requests import Mkdirs
 from headrace.namespace.settings import NamespaceSettings
 from headrace.runtime.disk import DiskStorage
@@ -39,8 +40,10 @@ class SlowDisk(SimulatedDisk):
         self.sync_ms = 0
         self.waited_count = 0
         self.error: StorageError | None = None
+        self.on_sync_now: Callable[[], None] = lambda: None
 
     def sync_now(self, file: File) -> None:
+        self.on_sync_now()
         super().sync_now(file)
         if self.error is not None:
             raise self.error
@@ -55,6 +58,8 @@ class World:
         self.disk.make_directory("name")
         self.disk.sync_directory("/")
         self.turn: list[Callable[[], None]] = []
+        self.is_alone = False
+        """Each turn of the loop is one call's, and ends with it."""
         self.fatal: list[BaseException] = []
         self.open()
         formatted = self.journal.submit(
@@ -75,9 +80,13 @@ class World:
             self.clock,
             on_durable=lambda: None,
             on_fatal=self.fatal.append,
-            at_turn_end=lambda callback: self.turn.append(callback),
+            at_turn_end=self.at_turn_end,
         )
         self.journal.load()
+
+    def at_turn_end(self, callback: Callable[[], None]) -> bool:
+        self.turn.append(callback)
+        return self.is_alone
 
     @property
     def committed(self) -> int:
@@ -289,3 +298,140 @@ def test_a_log_that_takes_nothing_more_is_the_end_of_the_whole_turn() -> None:
     world.end_turn()
     assert world.fatal == [error]
     assert [answer.error for answer in answers] == [error, error]
+
+
+class LoneWorld(World):
+    """One client calls, and each call has its turn to itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_alone = True
+        self.first = self.journal.state.last_offset + 1
+
+    @property
+    def end(self) -> int:
+        return self.journal.log.log_end_offset - self.first
+
+
+@pytest.mark.sources
+def test_edits_of_a_turn_that_is_one_call_s_are_written_before_they_are_replayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = LoneWorld()
+    written: list[int] = []
+    replay = MkdirEdit.replay
+
+    def spy(edit: MkdirEdit, ns: Namespace) -> None:
+        written.append(world.end)
+        replay(edit, ns)
+
+    monkeypatch.setattr(MkdirEdit, "replay", spy)
+    answer = world.make("/a/b")  # two edits, of which the parent's is a message
+    assert written == [2]
+    assert world.disk.written_out_count == 1
+    assert not answer.settled
+    assert world.disk.waited_count == 0
+    world.end_turn()
+    assert answer.value() == "/a/b"
+    assert (world.disk.waited_count, world.disk.deferred_count) == (1, 0)
+    before = durable_state(world.journal.state)
+    world.disk.crash(Random(1))
+    world.open()
+    assert durable_state(world.journal.state) == before
+
+
+def test_what_is_decided_later_in_such_a_turn_is_a_batch_that_is_written_after_a_sync() -> None:
+    """Both in one sync could leave a hole before the second when the power goes."""
+    world = LoneWorld()
+    syncs: list[int] = []
+    world.disk.on_sync_now = lambda: syncs.append(world.end)
+    answers = [world.make("/a"), world.make("/b"), world.make("/c")]
+    assert world.end == 1
+    world.end_turn()
+    assert syncs == [1, 3]
+    assert [answer.value() for answer in answers] == ["/a", "/b", "/c"]
+    assert world.batches()[-2:] == [
+        (world.first, world.first),
+        (world.first + 1, world.first + 2),
+    ]
+    world.make("/d")
+    assert world.end == 4
+
+
+def test_the_first_of_two_syncs_may_fail() -> None:
+    world = LoneWorld()
+    answers = [world.make("/a"), world.make("/b")]
+    world.disk.error = StorageError("name", OSError(5, "I/O error"))
+    world.end_turn()
+    assert world.fatal == [world.disk.error]
+    assert [answer.error for answer in answers] == [world.disk.error] * 2
+    assert world.end == 1
+
+
+@pytest.mark.sources
+def test_an_edit_that_can_t_be_replayed_is_taken_out_of_the_log_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next start could not replay it either."""
+    world = LoneWorld()
+    world.make("/kept")
+    world.end_turn()
+    before = durable_state(world.journal.state)
+
+    def fail(_: MkdirEdit, __: Namespace) -> None:
+        raise RuntimeError("a mistake")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MkdirEdit, "replay", fail)
+        with pytest.raises(RuntimeError):
+            world.make("/lost")
+    assert len(world.fatal) == 1
+    assert world.end == 1
+    world.end_turn()
+    world.open()
+    assert durable_state(world.journal.state) == before
+
+
+def test_a_power_cut_takes_a_batch_that_was_written_ahead_or_leaves_it_whole() -> None:
+    kept = 0
+    for seed in range(40):
+        world = LoneWorld()
+        before = durable_state(world.journal.state)
+        answer = world.make("/a/b/c")
+        after = durable_state(world.journal.state)
+        assert not answer.settled
+        world.disk.crash(Random(seed))
+        world.open()
+        state = durable_state(world.journal.state)
+        assert state in (before, after)
+        kept += state == after
+    assert 0 < kept < 40
+
+
+def test_nothing_is_written_ahead_on_a_slow_disk_or_of_a_turn_that_others_share() -> None:
+    world = LoneWorld()
+    world.disk.sync_ms = 100
+    for number in range(20):
+        world.make(f"/{number}")
+        world.end_turn()
+        world.disk.complete_syncs()
+    end = world.end
+    world.make("/slow")
+    assert world.end == end
+    world.disk.sync_ms = 0
+    shared = World()
+    end = shared.journal.log.log_end_offset
+    shared.make("/a")
+    assert shared.journal.log.log_end_offset == end
+
+
+def test_a_disk_that_refuses_what_is_written_ahead_is_the_end() -> None:
+    world = LoneWorld()
+    before = durable_state(world.journal.state)
+    error = StorageError("name", OSError(5, "I/O error"))
+    world.journal.log.fail(error)
+    with pytest.raises(StorageError):
+        world.make("/a")
+    assert world.fatal == [error]
+    assert durable_state(world.journal.state) == before
+    world.end_turn()

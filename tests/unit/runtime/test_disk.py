@@ -402,3 +402,23 @@ def test_without_a_descriptor_it_is_to_be_tried_again(disk: DiskStorage, tmp_pat
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     disk.open(path, create=True).close()
+
+
+@pytest.mark.parametrize("size", [0, 250, 4095, 4096, 100_000])
+def test_writing_out_is_advice_and_changes_nothing(tmp_path: Path, size: int) -> None:
+    file = DiskStorage().open(str(tmp_path / "file"), create=True)
+    file.write([b"a" * 5000])
+    file.write([bytes(size)])
+    file.write_out(5000)
+    file.write_out(0)
+    assert file.size() == 5000 + size
+    assert file.read(0, file.size()) == b"a" * 5000 + bytes(size)
+
+
+def test_what_a_file_can_t_write_out_a_sync_tells() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    file = DiskFile("a pipe", writing)
+    file.write_out(0)
+    file.close()
+    file.write_out(0)

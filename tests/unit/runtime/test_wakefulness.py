@@ -48,12 +48,18 @@ class Scene:
         self.keeper = Keeper()
         self.awake = Wakefulness(loop, limit_us, self.keeper)
 
-    def call(self, after_us: int, caller: str = "one") -> None:
-        """A call that comes so long after the answer before it, and is answered at once."""
+    def call(self, after_us: int, caller: str = "one", *, waits: bool = False) -> None:
+        """A call that comes so long after the answer before it, and is answered at once or at the
+        end of its turn."""
         self.now_us += after_us
         self.awake.on_call(caller)
-        self.awake.on_answer()
+        if waits:
+            self.awake.at_turn_end(self.awake.on_answer)
+        else:
+            self.awake.on_answer()
         self.awake.on_call_end()
+        if waits:
+            self.loop.turn()
 
     @property
     def sleeps(self) -> bool:
@@ -93,6 +99,32 @@ def test_it_sleeps_when_the_next_call_does_not_come(scene: Scene) -> None:
     assert scene.sleeps, "one call after a pause is no reason to stay awake"
     scene.call(LIMIT_US - 1)
     assert not scene.sleeps
+
+
+def test_one_who_was_in_time_again_and_again_may_be_late(scene: Scene) -> None:
+    """Half of the credits go each time: with eight of them four times in a row, not a fifth."""
+    for _ in range(20):
+        scene.call(LIMIT_US // 2)
+    for late_count in range(4):
+        assert not scene.sleeps, f"late {late_count} times"
+        scene.now_us += 2 * LIMIT_US
+        scene.loop.turn()
+        assert scene.sleeps, "the wait itself is no longer than ever"
+        scene.call(5_000)
+    assert scene.sleeps
+    scene.call(LIMIT_US // 2)
+    assert not scene.sleeps
+
+
+def test_credits_are_a_caller_s_own(scene: Scene) -> None:
+    for _ in range(20):
+        scene.call(LIMIT_US // 2)
+    scene.now_us += 2 * LIMIT_US
+    scene.loop.turn()
+    scene.call(5_000, "another")
+    assert scene.sleeps
+    scene.call(5_000)
+    assert scene.sleeps
 
 
 def test_a_steady_slow_pace_never_keeps_it_awake(scene: Scene) -> None:
@@ -135,22 +167,21 @@ def test_the_client_needs_the_only_core(monkeypatch: pytest.MonkeyPatch) -> None
         assert scene.sleeps
 
 
-def test_the_core_is_kept_awake_for_calls_that_find_the_loop_awake(scene: Scene) -> None:
-    scene.call(10_000)
-    scene.call(100)
-    assert scene.keeper.kept_ns == []
-    scene.call(100)
-    scene.call(100)
+def test_the_core_is_kept_awake_for_calls_that_wait_and_find_the_loop_awake(scene: Scene) -> None:
+    for _ in range(2):
+        scene.call(100, waits=True)
+        scene.call(100)
+    assert scene.keeper.kept_ns == [LIMIT_US * 1000]
+    scene.call(100, waits=True)
     assert scene.keeper.kept_ns == [LIMIT_US * 1000] * 2
     assert scene.awake.kept_s == 2 * LIMIT_US / 1e6
 
 
 def test_the_core_may_sleep_for_all_others(scene: Scene) -> None:
     for _ in range(5):
-        scene.call(1_000)
+        scene.call(1_000, waits=True)
     for number in range(6):
-        scene.call(10, f"caller {number % 2}")
-        scene.loop.turn()
+        scene.call(10, f"caller {number % 2}", waits=True)
     assert scene.keeper.kept_ns == []
 
 
@@ -171,8 +202,8 @@ def test_the_turn_of_a_lone_caller_ends_with_its_call(monkeypatch: pytest.Monkey
     before = len(scene.loop.due)
     scene.now_us += 10
     scene.awake.on_call("one")
-    scene.awake.at_turn_end(lambda: done.append("first"))
-    scene.awake.at_turn_end(lambda: done.append("second"))
+    assert scene.awake.at_turn_end(lambda: done.append("first"))
+    assert not scene.awake.at_turn_end(lambda: done.append("second"))
     assert not done
     scene.awake.on_call_end()
     assert done == ["first"]
@@ -192,7 +223,7 @@ def test_of_all_others_it_is_the_loop_s(monkeypatch: pytest.MonkeyPatch, is_with
         scene.call(LIMIT_US // 2, caller)
     if is_within:
         scene.awake.on_call("two")
-    scene.awake.at_turn_end(lambda: done.append("it"))
+    assert not scene.awake.at_turn_end(lambda: done.append("it"))
     scene.awake.on_call_end()
     assert not done
     scene.loop.turn()
