@@ -100,7 +100,7 @@ class Apache:
     def start(self) -> float:
         from tests.interop.hdfs.real_hdfs import RealHdfs
 
-        self._dfs = RealHdfs(datanodes=DATANODES, heap_mb=1024)
+        self._dfs = RealHdfs(datanodes=DATANODES, heap_mb=1024, as_shipped=True)
         began_s = time.monotonic()
         self._dfs.start()
         return time.monotonic() - began_s

@@ -25,6 +25,20 @@ START_TIMEOUT_S = 120.0
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 
+SHIPPED_LOGGING = """\
+log4j.rootLogger=INFO,RFA
+log4j.appender.NullAppender=org.apache.log4j.varia.NullAppender
+log4j.appender.RFA=org.apache.log4j.RollingFileAppender
+log4j.appender.RFA.File=${hadoop.log.dir}/${hadoop.log.file}
+log4j.appender.RFA.MaxFileSize=256MB
+log4j.appender.RFA.MaxBackupIndex=20
+log4j.appender.RFA.layout=org.apache.log4j.PatternLayout
+log4j.appender.RFA.layout.ConversionPattern=%d{ISO8601} %p %c: %m%n
+log4j.logger.org.apache.hadoop.hdfs.server.namenode.FSNamesystem.audit=INFO,NullAppender
+log4j.additivity.org.apache.hadoop.hdfs.server.namenode.FSNamesystem.audit=false
+"""
+"""What a daemon of the distribution logs: all that is worth a line to a file, no audit."""
+
 DEFAULTS = {
     "dfs.namenode.fs-limits.min-block-size": "1048576",
     "dfs.namenode.safemode.extension": "0",
@@ -42,12 +56,16 @@ class RealHdfs:
         datanodes: int = 3,
         settings: Mapping[str, str] | None = None,
         heap_mb: int = 256,
+        as_shipped: bool = False,
     ) -> None:
+        """`as_shipped`: with the collector and the logs that its own scripts start it with; else
+        small and silent."""
         hadoop_tools.prepare()
         self.data = Path(tempfile.mkdtemp(prefix="headrace-hdfs-"))
         self.count = datanodes
         self.settings = {**DEFAULTS, "dfs.replication": str(min(3, datanodes)), **(settings or {})}
         self._heap_mb = heap_mb
+        self._as_shipped = as_shipped
         self._rpc_port, self._http_port = free_ports(2)
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -106,10 +124,16 @@ class RealHdfs:
         text = f"<configuration>\n{properties}</configuration>\n"
         for file in ("core-site.xml", "hdfs-site.xml"):
             (folder / file).write_text(text)
+        if self._as_shipped:
+            (folder / "log4j.properties").write_text(SHIPPED_LOGGING)
         return folder
 
     def _launch(self, conf: Path, *words: str) -> "subprocess.Popen[bytes]":
-        command = ["java", f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC"]
+        command = ["java", f"-Xmx{self._heap_mb}m"]
+        if self._as_shipped:
+            command += ["-Djava.net.preferIPv4Stack=true", f"-Dhadoop.log.file={conf.name}.log"]
+        else:
+            command += ["-XX:+UseSerialGC"]
         command += ["-Dhadoop.log.dir=" + str(self.data), "-cp"]
         command += [f"{conf}:{hadoop_tools.class_path()}", *words]
         with (self.data / "hdfs.log").open("ab") as log:
