@@ -1,12 +1,14 @@
 """Side by side with Apache HDFS 3.5.0: the same client, the same machine, the same run.
 
     python -m bench.hdfs [--quick] [--only WORK …] [--rounds N] [--warm N] [--no-hdfs | --no-ours]
+                         [--silent-hdfs]
 
-Each file system is one NameNode and three DataNodes. Each work runs on Apache's until its JVMs are
-warm, then on both and on the floor (`bench.hdfs_floor`: servers that know nothing) in turns; the
-best run of each counts. Each has the machine to itself: the processes of the others stand still
-(SIGSTOP) meanwhile. CPU is that of all server processes as the kernel counts it. Prints a table
-with ratios, writes every single run to `.build/bench/hdfs.json`.
+Each file system is one NameNode and three DataNodes; Apache's run as its own scripts start them,
+but for a heap of 1 GiB (`--silent-hdfs`: without a log, with the serial collector). Each work runs
+on Apache's until its JVMs are warm, then on both and on the floor (`bench.hdfs_floor`: servers that
+know nothing) in turns; the best run of each counts. Each has the machine to itself: the processes
+of the others stand still (SIGSTOP) meanwhile. CPU is that of all server processes as the kernel
+counts it. Prints a table with ratios, writes every single run to `.build/bench/hdfs.json`.
 """
 
 import argparse
@@ -97,10 +99,13 @@ class Ours:
 class Apache:
     name = "hdfs"
 
+    def __init__(self, *, as_shipped: bool = True) -> None:
+        self._as_shipped = as_shipped
+
     def start(self) -> float:
         from tests.interop.hdfs.real_hdfs import RealHdfs
 
-        self._dfs = RealHdfs(datanodes=DATANODES, heap_mb=1024, as_shipped=True)
+        self._dfs = RealHdfs(datanodes=DATANODES, heap_mb=1024, as_shipped=self._as_shipped)
         began_s = time.monotonic()
         self._dfs.start()
         return time.monotonic() - began_s
@@ -362,6 +367,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="measured runs of each")
     parser.add_argument("--warm", type=int, help="runs that warm Apache's up first")
     parser.add_argument("--no-hdfs", action="store_true", help="ours alone")
+    parser.add_argument(
+        "--silent-hdfs",
+        action="store_true",
+        help="Apache's without a log, with the serial collector",
+    )
     parser.add_argument("--no-ours", action="store_true", help="Apache's alone")
     return parser.parse_args()
 
@@ -374,7 +384,7 @@ def main() -> int:
     warm = options.warm if options.warm is not None else (1 if options.quick else 4)
     servers: list[Server] = []
     if not options.no_hdfs:
-        servers.append(Apache())
+        servers.append(Apache(as_shipped=not options.silent_hdfs))
     if not options.no_ours:
         servers.append(Ours())
     runs: Runs = {"start": {}}
@@ -400,6 +410,7 @@ def main() -> int:
         "warm": warm,
         "seconds": time.monotonic() - began_s,
         "load": os.getloadavg()[0],
+        "silent_hdfs": options.silent_hdfs,
         "runs": runs,
     }
     out = BUILD / "hdfs.json"

@@ -19,8 +19,8 @@ What is to be done at the end of a turn of the loop, so that those who called in
 done at the end of such a caller's call: nobody shares it, and another turn costs time.
 
 Meanwhile its core is kept from sleeping while a call waits for the disk, for as long a moment after
-the call came (`core_keeper`, where modules are compiled). One client had 1 360 creates and closes a
-second instead of 1 030, at a tenth more CPU for each, the core keeper's with it.
+the call was served (`core_keeper`, where modules are compiled). One client had 1 360 creates and
+closes a second instead of 1 030, at a tenth more CPU for each, the core keeper's with it.
 
 On a machine with one core the client needs that core: nobody stays awake there.
 """
