@@ -50,12 +50,12 @@ def lose_every_ninth_write(patch: pytest.MonkeyPatch) -> None:
     append = Segment.append
     count = 0
 
-    def lossy(segment: Segment, buffers: Any, marks: Any) -> None:
+    def lossy(segment: Segment, buffers: Any, marks: Any, *, write_out: bool = False) -> None:
         nonlocal count
         count += 1
         if count % 9 == 0 and "/__" not in segment.log.path:
             buffers = [bytes(len(buffer)) for buffer in buffers]
-        append(segment, buffers, marks)
+        append(segment, buffers, marks, write_out=write_out)
 
     patch.setattr(Segment, "append", lossy)
 
