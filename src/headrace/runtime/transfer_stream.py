@@ -65,6 +65,7 @@ class TransferStream:
         "_ended",
         "_fd",
         "_handler",
+        "_is_unshown",
         "_lander",
         "_loop",
         "_mark",
@@ -95,6 +96,8 @@ class TransferStream:
         self._view: memoryview | None = None
         self._start = self._end = 0
         self._rest = b""
+        self._is_unshown = False
+        """What is here is to be shown before anything is read behind it."""
         self._out: deque[bytes | bytearray | memoryview | FilePart] = deque()
         self._reading = False
         self._writing = False
@@ -141,13 +144,15 @@ class TransferStream:
             return
         if self._rest or self._view is not None:
             # Bytes are here already: show them again before more is read.
+            self._is_unshown = True
             self._loop.call_soon(self._show_again)
         else:
             self._start_reading()
 
     def _show_again(self) -> None:
-        if self._closed or self._paused:
+        if self._closed or self._paused or not self._is_unshown:
             return
+        self._is_unshown = False
         self._take_buffer()
         self._hand_over()
         if not self._closed and not self._paused:
@@ -171,6 +176,10 @@ class TransferStream:
         lander = self._lander
         if self._paused:
             self._stop_reading()
+        elif self._is_unshown:
+            # 1. a writer's last packet waits here; 2. it closes its half; 3. the stream goes on,
+            # and the loop looks at the socket first: the end must not be told before the packet.
+            self._show_again()
         elif lander is not None:
             self._guarded(lambda: self._land(lander))
         else:
@@ -223,6 +232,7 @@ class TransferStream:
         if rest and not self._closed:
             self._stop_landing()
             self._rest = rest
+            self._is_unshown = True
             self._show_again()
 
     def _stop_landing(self) -> None:

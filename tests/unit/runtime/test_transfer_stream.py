@@ -37,6 +37,7 @@ class Words:
         self.landed = 0
         self.marks: list[int] = []
         self.reason = ""
+        self.words_at_end = 0
         self._slots = [memoryview(bytearray(WORD_BYTES)) for _ in range(4)]
         self._filled = 0
 
@@ -85,6 +86,7 @@ class Words:
     def on_drained(self) -> None: ...
 
     def on_end(self) -> bool:
+        self.words_at_end = len(self.words)
         return False
 
     def on_closed(self, reason: str) -> None:
@@ -250,6 +252,24 @@ def test_a_paused_stream_reads_nothing_and_rests(lands: bool) -> None:
         scene.socket.sendall(FORESEEN)
         await scene.until(lambda: len(handler.words) == 4)
         assert handler.words == [*words, FORESEEN, FORESEEN]
+
+    run(story)
+
+
+@pytest.mark.parametrize("behind", [b"", b"word"], ids=["whole", "in half"])
+def test_what_came_before_an_end_is_shown_before_it(behind: bytes) -> None:
+    """A writer sends its last packet and closes its half, while the disk is still busy:
+    1. the packet is here, but the stream is paused; 2. the end comes, and the loop has not looked;
+    3. the stream goes on: what is here comes first, or the writer would be given up for gone."""
+
+    async def story(scene: Scene) -> None:
+        handler = scene.handler
+        await scene.send(b"pause!!!last one" + behind, lambda: len(handler.words) == 1)
+        scene.socket.shutdown(socket.SHUT_WR)
+        handler.stream.resume()
+        await scene.until(lambda: handler.reason != "")
+        assert handler.words == [b"pause!!!", b"last one"]
+        assert handler.words_at_end == 2
 
     run(story)
 
