@@ -29,7 +29,7 @@ from headrace.datanode.landing import PACKET_DATA_BYTES_MAX, SEQNO_MAX, Landing
 from headrace.datanode.mirror import Mirror
 from headrace.datanode.replica import Pipeline, Replica
 from headrace.datanode.replica_output import ReplicaOutput
-from headrace.datanode.streams import Stream
+from headrace.datanode.streams import Spread, Stream
 from headrace.wire.hadoop.block_meta import DataChecksum
 from headrace.wire.hadoop.packets import (
     HEART_BEAT_SEQNO,
@@ -204,7 +204,7 @@ class BlockReceiver:
             self._landing = Landing(heads, self._packet_sums_bytes, self._packet_bytes)
             self._upstream.land(self)
 
-    def landing(self, first: memoryview) -> Sequence[memoryview] | None:
+    def landing(self, first: memoryview) -> Spread | None:
         landing, room = self._landing, self._output.room
         if landing is None or room is None:
             return None
@@ -214,15 +214,18 @@ class BlockReceiver:
             landing.begin(first, room)
             self._output.beyond = landing.data_beyond(0)
             self.wanted_bytes = 0
-        return landing.views(room)
+        return landing.land_in(room)
 
     def on_landed(self, count: int) -> bytes:
         landing = self._landing
         assert landing is not None
         whole, all_foreseen = landing.count_foreseen(count, self._received, self._seqno + 1)
-        packets, is_amid = landing.packets(whole), landing.is_amid(whole)
+        is_amid = landing.is_amid(whole)
+        packets: Sequence[memoryview] = ()
         if whole:
             self._note_landed(landing, whole)
+            if self._mirror is not None:
+                packets = landing.packets(whole)
         rest = b"" if all_foreseen else landing.give_back(whole)
         beyond = landing.data_beyond(whole)
         is_wanted = True
@@ -236,7 +239,7 @@ class BlockReceiver:
 
     def _note_landed(self, landing: Landing, count: int) -> None:
         """`_take_next` for packets whose heads were foreseen."""
-        first, length = self._seqno + 1, landing.data_bytes
+        first, length = self._seqno + 1, landing.piece_bytes
         self._seqno += count
         self._received += count * length
         self._is_flushed = False

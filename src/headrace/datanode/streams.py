@@ -54,12 +54,44 @@ class Stream(Protocol):
         ...
 
 
+class Spread(Protocol):
+    """Where the bytes of one read go: to slots and pieces by turns.
+
+        bytes    slot 0 | piece 0  | slot 1 | piece 1  | …
+        slots    [ 0    ][ 1    ]…                           one behind the other
+        pieces   [ 0      ][ 1      ]…
+
+    There is room for one of each at least.
+    """
+
+    @property
+    def slots(self) -> bytearray: ...
+
+    @property
+    def slot_bytes(self) -> int: ...
+
+    @property
+    def pieces(self) -> memoryview: ...
+
+    @property
+    def piece_bytes(self) -> int: ...
+
+    @property
+    def filled(self) -> int:
+        """So much of the first slot and piece is there already."""
+        ...
+
+    def views(self) -> list[memoryview]:
+        """The places of the bytes to come, one after the other."""
+        ...
+
+
 class Lander(Protocol):
     """Says where the bytes of the next read go, as long as they are what it foresees."""
 
-    def landing(self, first: memoryview) -> Sequence[memoryview] | None:
-        """Where the next bytes go, one view after the other; `first` came before them and is taken
-        by this. None: not now, and nothing is taken."""
+    def landing(self, first: memoryview) -> Spread | None:
+        """Where the next bytes go; `first` came before them and is taken by this. None: not now,
+        and nothing is taken."""
         ...
 
     def on_landed(self, count: int) -> bytes:

@@ -7,15 +7,19 @@ and never waits for more than the receive buffer can hold. A peer's end is told 
 A sender that is a bit faster than we are has seldom more than a few packets here when we look, and
 each look costs as much as several packets. While much is foreseen we wait until it is worth it:
 
-    read ─▶ raised ── reads come ──▶ raised
+    read ─▶ raised ── reads, or more bytes, come ──▶ raised
                └───── none for a while ──▶ lowered: the loop is told of the first byte again
 
-Who sends little at a time, or waits for us after less than that, is found out in this way as well:
-after a few times the mark stays where it is. Not so if it was us who did not read.
+Who sends little at a time and waits for us after that is found out in this way as well: after a few
+times the mark stays where it is. Not so if it was us who did not read; and reads of as much as the
+mark asks for make up for it, for a fast sender may lose its core for a moment now and then.
 """
 
 import asyncio
+import fcntl
 import socket
+import struct
+import termios
 from typing import Final
 
 RAISED_BYTES: Final = 1024 * 1024
@@ -23,10 +27,23 @@ RAISED_BYTES: Final = 1024 * 1024
 STILL_S: Final = 0.002
 """So long, and up to twice, bytes wait that no others follow: a flush, the end of a block."""
 STILL_MAX: Final = 3
+FULL_READS: Final = 8
+"""So many make up for one time that nothing came."""
+_COUNT: Final = struct.Struct("=i")
+_NONE: Final = _COUNT.pack(0)
 
 
 class ReadMark:
-    __slots__ = ("_has_read", "_is_paused", "_loop", "_socket", "_still", "_timer")
+    __slots__ = (
+        "_full_reads",
+        "_has_read",
+        "_is_paused",
+        "_loop",
+        "_socket",
+        "_still",
+        "_timer",
+        "_waiting_bytes",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
         self._loop = loop
@@ -34,13 +51,21 @@ class ReadMark:
         self._timer: asyncio.TimerHandle | None = None
         """Looks whether reads come. It runs as long as the mark is raised."""
         self._has_read = False
+        self._waiting_bytes = 0
+        """What was there at the last look."""
         self._still = 0
-        """How often no read came."""
+        """How often nothing came."""
+        self._full_reads = 0
         self._is_paused = False
 
-    def on_read(self) -> None:
+    def on_read(self, count: int) -> None:
         """Much was read, and much is to follow."""
         self._has_read = True
+        if count >= RAISED_BYTES and self._still:
+            self._full_reads += 1
+            if self._full_reads == FULL_READS:
+                self._full_reads = 0
+                self._still -= 1
         if self._timer is None and self._still < STILL_MAX:
             self._set(RAISED_BYTES)
             self._timer = self._loop.call_later(STILL_S, self._look)
@@ -53,11 +78,14 @@ class ReadMark:
         self._has_read = True
 
     def _look(self) -> None:
-        if self._has_read:
+        waiting = _COUNT.unpack(fcntl.ioctl(self._socket, termios.FIONREAD, _NONE))[0]
+        if self._has_read or waiting > self._waiting_bytes:
             self._has_read = False
+            self._waiting_bytes = waiting
             self._timer = self._loop.call_later(STILL_S, self._look)
         else:
             self._still += not self._is_paused
+            self._waiting_bytes = 0
             self.lower()
 
     def lower(self) -> None:

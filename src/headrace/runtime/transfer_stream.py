@@ -25,7 +25,7 @@ from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.events import EventLog
 from headrace.base.limits import SENDFILE_BYTES_MIN
 from headrace.base.storage import FileRegion
-from headrace.datanode.streams import Lander, Part, StreamHandler
+from headrace.datanode.streams import Lander, Part, Spread, StreamHandler
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.read_mark import ReadMark
 from headrace.runtime.tcp import FilePart
@@ -36,6 +36,18 @@ _KEPT_ASIDE_BYTES_MAX: Final = 64 * 1024
 _VIEW_BYTES_MAX: Final = PACKET_BYTES_MAX + 64 * 1024
 _PARTS_PER_CALL: Final = 256
 _SENDFILE_BYTES_PER_CALL: Final = 4 * 1024 * 1024
+
+
+def _native_receive() -> Callable[[int, bytearray, int, memoryview, int, int], int] | None:
+    """None: not compiled."""
+    try:
+        from headrace.runtime import spread_read
+    except ImportError:
+        return None
+    return spread_read.receive
+
+
+_receive_natively: Final = _native_receive()
 
 
 class StreamOwner(Protocol):
@@ -187,20 +199,30 @@ class TransferStream:
 
     def _read(self) -> None:
         view = self._take_buffer()
-        count = self._receive([view[self._end :]])
+        end = self._end
+        count = self._receive(lambda: self._socket.recv_into(view[end:]))
         if count:
             self._end += count
             self._hand_over()
         elif not self._closed and not self._ended:
             self._settle_buffer()
 
-    def _receive(self, views: Sequence[memoryview]) -> int:
+    def _receive_spread(self, spread: Spread) -> int:
+        if _receive_natively is None:
+            return self._socket.recvmsg_into(spread.views())[0]
+        return _receive_natively(
+            self._fd,
+            spread.slots,
+            spread.slot_bytes,
+            spread.pieces,
+            spread.piece_bytes,
+            spread.filled,
+        )
+
+    def _receive(self, receive: Callable[[], int]) -> int:
         """How many bytes came; none also at the end, and after a failure, which are seen to."""
         try:
-            if len(views) == 1:
-                count = self._socket.recv_into(views[0])
-            else:
-                count = self._socket.recvmsg_into(views)[0]
+            count = receive()
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
@@ -217,17 +239,17 @@ class TransferStream:
         """A read to where the lander wants it; what is here already goes there as well."""
         view = self._view
         first = memoryview(self._rest) if view is None else view[self._start : self._end]
-        views = lander.landing(first) if self._after_sending is None else None
-        if views is None:
+        spread = lander.landing(first) if self._after_sending is None else None
+        if spread is None:
             self._stop_landing()
             self._read()
             return
         self._rest = b""
         self._release_buffer()
-        count = self._receive(views)
+        count = self._receive(lambda: self._receive_spread(spread))
         if not count:
             return
-        self._mark.on_read()
+        self._mark.on_read(count)
         rest = lander.on_landed(count)
         if rest and not self._closed:
             self._stop_landing()

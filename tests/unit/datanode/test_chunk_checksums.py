@@ -8,6 +8,7 @@ import zlib
 import pytest
 from crc32c import crc32c
 
+from headrace.base.compiled import is_compiled
 from headrace.datanode.chunk_checksums import (
     ChunkVerifier,
     compute_checksums,
@@ -97,11 +98,64 @@ def test_pieces_and_chunks_that_changed_places_are_bad() -> None:
 
 def test_a_check_that_breaks_off_leaves_nothing_behind_for_the_next() -> None:
     """All on the loop's thread share one verifier."""
-    verifier = verifier_of(CRC32C_512)
-    assert verifier_of(DataChecksum(ChecksumType.CRC32C, 512)) is verifier
+    checksum = DataChecksum(ChecksumType.CRC32, 512)
+    verifier = verifier_of(checksum)
+    assert verifier_of(DataChecksum(ChecksumType.CRC32, 512)) is verifier
     data = random.Random(3).randbytes(512 * 20 + 7)
-    sums = memoryview(compute_checksums(CRC32C_512, data))
+    sums = memoryview(compute_checksums(checksum, data))
     with pytest.raises(struct.error):
         verifier.first_bad_piece([memoryview(data)], [sums[:-4]])
     assert not any(verifier._laid), "what is left there makes the next check a slow one"
     assert verifier.first_bad_piece([memoryview(data)], [sums]) == -1
+
+
+def test_crc32c_is_checked_natively_where_modules_are_compiled() -> None:
+    assert (verifier_of(CRC32C_512)._native_check is not None) == is_compiled()
+    assert verifier_of(DataChecksum(ChecksumType.CRC32, 512))._native_check is None
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 8, 64, 500, 512, 513, 4096])
+@pytest.mark.parametrize("length", [0, 1, 7, 511, 512, 513, 1535, 1536, 1537, 64512, 100_003])
+def test_native_checks_find_any_wrong_chunk(chunk_bytes: int, length: int) -> None:
+    check = verifier_of(DataChecksum(ChecksumType.CRC32C, chunk_bytes)).first_bad_piece
+    rng = random.Random(chunk_bytes * length)
+    checksum = DataChecksum(ChecksumType.CRC32C, chunk_bytes)
+    data = [bytearray(rng.randbytes(size)) for size in (length, length // 2, 512)]
+    pieces = [memoryview(piece) for piece in data]
+    sums = [memoryview(bytearray(compute_checksums(checksum, piece))) for piece in data]
+    assert check(pieces, sums) == -1
+    for index, piece in enumerate(data):
+        for at in {0, len(piece) - 1, rng.randrange(len(piece) or 1)} if piece else ():
+            bit = 1 << rng.randrange(8)
+            piece[at] ^= bit
+            assert check(pieces, sums) == index
+            piece[at] ^= bit
+        if piece:
+            sums[index][-1] ^= 1
+            assert check(pieces, sums) == index
+            sums[index][-1] ^= 1
+    assert check(pieces, sums) == -1
+
+
+@pytest.mark.skipif(not is_compiled(), reason="the module in C is not there interpreted")
+def test_native_checks_refuse_what_makes_no_sense() -> None:
+    from headrace.datanode import chunk_check
+
+    data, sums = memoryview(bytes(512)), memoryview(compute_checksums(CRC32C_512, bytes(512)))
+    assert chunk_check.first_bad_piece([], [], 512) == -1
+    for pieces, claimed, chunk_bytes in (
+        ([data], [sums[:3]], 512),
+        ([data], [sums], 256),
+        ([data], [memoryview(bytes(8))], 512),
+        ([data], [sums], 0),
+        ([data], [sums], -512),
+        ([data], [sums], 1 << 40),
+    ):
+        with pytest.raises(ValueError):
+            chunk_check.first_bad_piece(pieces, claimed, chunk_bytes)
+    with pytest.raises(TypeError):
+        chunk_check.first_bad_piece([data], [], 512)
+    with pytest.raises(TypeError):
+        chunk_check.first_bad_piece([data], ["sums"], 512)  # type: ignore[list-item]
+    with pytest.raises(BufferError):
+        chunk_check.first_bad_piece([memoryview(bytes(1024))[::2]], [sums], 512)

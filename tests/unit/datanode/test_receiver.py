@@ -104,13 +104,13 @@ class Writer:
         if self._lander is None:
             return None
         buffer = bytearray(self.left)
-        views = self._lander.landing(memoryview(buffer))
+        spread = self._lander.landing(memoryview(buffer))
         buffer[:] = bytes(len(buffer))
-        if views is None:
+        if spread is None:
             self._lander = None
-        else:
-            self.left = b""
-        return views
+            return None
+        self.left = b""
+        return spread.views()
 
     def _land(self, views: Sequence[memoryview]) -> None:
         count = 0

@@ -5,14 +5,14 @@ import contextlib
 import mmap
 import random
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import pytest
 import uvloop
 
 from headrace.base.errors import ProtocolError
 from headrace.base.events import EventLog
-from headrace.datanode.streams import Stream
+from headrace.datanode.streams import Spread, Stream
 from headrace.runtime import buffers
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import SystemClock
@@ -22,6 +22,8 @@ from headrace.runtime.transfer_stream import TransferStream
 
 WORD_BYTES = 8
 FORESEEN = b"f" * WORD_BYTES
+SPREAD_MAX = 4
+"""Words that may land at once."""
 
 
 class Words:
@@ -30,6 +32,8 @@ class Words:
 
     wanted_bytes = 0
     idle_timeout_ms = 60_000
+    slot_bytes = 3
+    piece_bytes = WORD_BYTES - slot_bytes
 
     def __init__(self) -> None:
         self.stream: Stream
@@ -38,8 +42,9 @@ class Words:
         self.marks: list[int] = []
         self.reason = ""
         self.words_at_end = 0
-        self._slots = [memoryview(bytearray(WORD_BYTES)) for _ in range(4)]
-        self._filled = 0
+        self.filled = 0
+        self.slots = bytearray(SPREAD_MAX * self.slot_bytes)
+        self.pieces = memoryview(bytearray(SPREAD_MAX * self.piece_bytes))
 
     def on_connected(self, stream: Stream) -> None:
         self.stream = stream
@@ -57,16 +62,36 @@ class Words:
                 break
         return position
 
-    def landing(self, first: memoryview) -> Sequence[memoryview] | None:
+    def landing(self, first: memoryview) -> Spread | None:
         if b"x" in bytes(first):
             return None
         if len(first):
-            self._slots[0][: len(first)] = first
-            self._filled = len(first)
-        return [self._slots[0][self._filled :], *self._slots[1:]]
+            self._keep(bytes(first))
+        return self
+
+    def views(self) -> list[memoryview]:
+        left = self.filled
+        views = []
+        for place in self._places():
+            views.append(place[left:])
+            left = max(0, left - len(place))
+        return [view for view in views if len(view)]
+
+    def _places(self) -> list[memoryview]:
+        places = []
+        for index in range(SPREAD_MAX):
+            places.append(memoryview(self.slots)[index * self.slot_bytes :][: self.slot_bytes])
+            places.append(self.pieces[index * self.piece_bytes :][: self.piece_bytes])
+        return places
+
+    def _keep(self, first: bytes) -> None:
+        self.filled = len(first)
+        assert self.filled < WORD_BYTES
+        self.slots[: self.slot_bytes] = first[: self.slot_bytes].ljust(self.slot_bytes)
+        self.pieces[: self.piece_bytes] = first[self.slot_bytes :].ljust(self.piece_bytes)
 
     def on_landed(self, count: int) -> bytes:
-        everything = b"".join(self._slots)[: self._filled + count]
+        everything = b"".join(self._places())[: self.filled + count]
         if b"!" in everything:
             raise ProtocolError("a shout")
         self.landed += count
@@ -76,11 +101,10 @@ class Words:
             whole += WORD_BYTES
             self.words.append(FORESEEN)
         rest = everything[whole:]
-        self._filled = 0
         if not FORESEEN.startswith(rest):
+            self.filled = 0
             return rest
-        self._slots[0][: len(rest)] = rest
-        self._filled = len(rest)
+        self._keep(rest)
         return b""
 
     def on_drained(self) -> None: ...
