@@ -217,6 +217,7 @@ class NameNodeProcess:
             self._storage.replace_file(os.path.join(reports, name), content.encode())
 
         namenode.write_report = write_report
+        namenode.trash.zone = None  # the machine's own, as clients name checkpoints
         namenode.reload_hosts()
         namenode.start()
         self._checkpoints = Checkpoints(

@@ -201,6 +201,8 @@ class NameNodePages:
                 ),
             ):
                 yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
+        for name, help_text, value in self._namenode.trash.counters():
+            yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
         for name, help_text, value in self._gauges():
             yield GaugeMetricFamily(f"headrace_{name}", help_text, value=value)
 
