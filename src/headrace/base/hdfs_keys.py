@@ -252,6 +252,20 @@ _NAMENODE = (
         _ONE_UP,
     ),
     _key(
+        "fs.trash.interval",
+        _L,
+        0,
+        "Minutes that deleted files stay in the trash; 0: clients delete for good.",
+        _ZERO_UP,
+    ),
+    _key(
+        "fs.trash.checkpoint.interval",
+        _L,
+        0,
+        "Minutes between looks at the trash; 0 or more than fs.trash.interval: as often as that.",
+        _ZERO_UP,
+    ),
+    _key(
         "headrace.namenode.busy.wait.us",
         _I,
         500,

@@ -15,6 +15,7 @@ from headrace.cli.app import Data, Json
 from headrace.cli.fs_options import Fs, PathArgument, Paths, commands
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, print_table, say
+from headrace.client.trash import Trash
 
 if TYPE_CHECKING:
     import hdfs_native
@@ -196,21 +197,76 @@ def _is_directory(client: "hdfs_native.Client", path: str) -> bool:
         return False
 
 
+TrashInterval = Annotated[
+    int,
+    typer.Option(
+        "--trash-interval",
+        metavar="MINUTES",
+        min=0,
+        help="How long trash is kept, where the NameNode does not say (fs.trash.interval).",
+    ),
+]
+
+
 @commands.command("rm")
-def rm(paths: Paths, recursive: Recursive = False, fs: Fs = None, data: Data = None) -> None:
-    """Delete files, with -r directories and all below them. There is no trash.
+def rm(
+    paths: Paths,
+    recursive: Recursive = False,
+    skip_trash: Annotated[bool, typer.Option("--skip-trash", help="Delete for good.")] = False,
+    trash_interval: TrashInterval = 0,
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Delete files, with -r directories and all below them.
+
+    Where the NameNode keeps trash (fs.trash.interval), they are moved to
+    /user/NAME/.Trash/Current and stay there for that long; what is in the trash is deleted.
 
     \b
     Examples:
       headrace fs rm /events/part-0.parquet
-      headrace fs rm -r /events/old
+      headrace fs rm -r --skip-trash /events/old
+      headrace fs mv /user/anna/.Trash/Current/events/part-0.parquet /events
     """
-    with open_files(fs, data) as client:
+    with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
+        trash = None if skip_trash else Trash(namenode, trash_interval)
         for path in paths:
             if not recursive and client.get_file_info(path).isdir:
                 raise UsageError(f"{path} is a directory; say -r to delete it and all below it")
+            where = None if trash is None else trash.move(path)
+            if where is not None:
+                say(f"moved {path} to the trash: {where}")
+                continue
             client.delete(path, recursive)
             say(f"deleted {path}")
+
+
+@commands.command("expunge")
+def expunge(
+    immediate: Annotated[
+        bool, typer.Option("--immediate", help="Delete all of it, not only what is old.")
+    ] = False,
+    trash_interval: TrashInterval = 0,
+    fs: Fs = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Empty your trash: what is older than the interval goes, the rest becomes a checkpoint.
+
+    \b
+    Examples:
+      headrace fs expunge
+      headrace fs expunge --immediate
+    """
+    with open_namenode(fs, data) as namenode:
+        deleted, made = Trash(namenode, trash_interval).expunge(immediate=immediate)
+    if as_json:
+        print_json({"deleted": deleted, "checkpoint": None if immediate else made})
+        return
+    for path in deleted:
+        say(f"deleted {path}")
+    if made is not None and not immediate:
+        say(f"made the checkpoint {made}")
 
 
 @commands.command("chmod")

@@ -18,6 +18,7 @@ from headrace.cli.target import read_json
 from headrace.client.namenode import user_name
 
 _NO_QUOTA = -1
+_FSCK_TIMEOUT_S = 60
 
 snapshots = group("snapshot", "Frozen views of a directory.")
 
@@ -115,6 +116,11 @@ def fsck(
     files: Annotated[bool, typer.Option("--files", help="Name every file.")] = False,
     blocks: Annotated[bool, typer.Option("--blocks", help="And its blocks.")] = False,
     locations: Annotated[bool, typer.Option("--locations", help="And where they are.")] = False,
+    move: Annotated[
+        bool,
+        typer.Option("--move", help="Copy what is left of damaged files to /lost+found."),
+    ] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete damaged files.")] = False,
     http: Annotated[
         str | None, typer.Option("--http", metavar="HOST:PORT", help="The NameNode's web port.")
     ] = None,
@@ -123,18 +129,28 @@ def fsck(
 ) -> None:
     """Check that all blocks have their replicas; exit 1 if some are missing.
 
+    A file is damaged if no live DataNode has one of its blocks: before --delete, think of
+    DataNodes that may come back. With --move too it goes once its remains are copied.
+
     \b
     Examples:
       headrace fs fsck / --data /srv/headrace
       headrace fs fsck /events --files --blocks --locations --http 127.0.0.1:9870
+      headrace fs fsck /events --move --delete --data /srv/headrace
     """
     query = {"ugi": user_name(), "path": path}
-    for name, wanted in (("files", files), ("blocks", blocks), ("locations", locations)):
-        if wanted:
-            query[name] = "1"
+    flags = {
+        "files": files,
+        "blocks": blocks,
+        "locations": locations,
+        "move": move,
+        "delete": delete,
+    }
+    query |= {name: "1" for name, wanted in flags.items() if wanted}
     url = f"http://{_http_address(http, fs, data)}/fsck?{urllib.parse.urlencode(query)}"
     try:
-        with urllib.request.urlopen(url, timeout=60) as response:
+        # A copy takes as long as it takes.
+        with urllib.request.urlopen(url, timeout=None if move else _FSCK_TIMEOUT_S) as response:
             text = response.read().decode()
     except urllib.error.HTTPError as error:
         raise HeadraceError(error.read().decode().strip()) from None

@@ -80,7 +80,8 @@ def user_name() -> str:
 class NameNodeClient:
     def __init__(self, url: str, user: str | None = None) -> None:
         host, port = parse_url(url)
-        self._rpc = BlockingRpcClient(host, port, user or user_name())
+        self.user = user or user_name()
+        self._rpc = BlockingRpcClient(host, port, self.user)
 
     def __enter__(self) -> "NameNodeClient":
         return self
@@ -92,6 +93,49 @@ class NameNodeClient:
         self._rpc.close()
 
     # -- files ---------------------------------------------------------------------------
+
+    def exists(self, path: str) -> bool:
+        return self._status(path).HasField("fs")
+
+    def is_directory(self, path: str) -> bool:
+        status = self._status(path)
+        return status.HasField("fs") and status.fs.fileType == hdfs.HdfsFileStatusProto.IS_DIR
+
+    def _status(self, path: str) -> pb.GetFileLinkInfoResponseProto:
+        """Of what is there itself, if it is a symlink."""
+        status: pb.GetFileLinkInfoResponseProto = self._rpc.call(
+            "getFileLinkInfo", pb.GetFileLinkInfoRequestProto(src=path)
+        )
+        return status
+
+    def names_in(self, path: str) -> Iterator[str]:
+        """What is in a directory; nothing where none is."""
+        after = b""
+        while True:
+            request = pb.GetListingRequestProto(src=path, startAfter=after, needLocation=False)
+            part = self._rpc.call("getListing", request).dirList
+            for entry in part.partialListing:
+                yield entry.path.decode()
+                after = entry.path
+            if not part.remainingEntries:
+                return
+
+    def mkdirs(self, path: str, mode: int) -> None:
+        request = pb.MkdirsRequestProto(src=path, createParent=True)
+        request.masked.perm = mode
+        self._rpc.call("mkdirs", request)
+
+    def rename(self, path: str, target: str, *, to_trash: bool = False) -> None:
+        """To a name that is free. `to_trash`: only what the caller might delete."""
+        request = pb.Rename2RequestProto(
+            src=path, dst=target, overwriteDest=False, moveToTrash=to_trash
+        )
+        self._rpc.call("rename2", request)
+
+    def delete(self, path: str) -> bool:
+        """With all that is below it; False: it was not there."""
+        request = pb.DeleteRequestProto(src=path, recursive=True)
+        return bool(self._rpc.call("delete", request).result)
 
     def truncate(self, path: str, length: int) -> bool:
         """False while the last block is still being cut."""
@@ -120,8 +164,16 @@ class NameNodeClient:
 
     def block_size(self) -> int:
         """Of new files, unless their writer says otherwise; in bytes."""
+        return int(self._defaults().blockSize)
+
+    def trash_interval_min(self) -> int:
+        """Minutes that the NameNode leaves files in the trash; 0: it has none."""
+        return int(self._defaults().trashInterval)
+
+    def _defaults(self) -> hdfs.FsServerDefaultsProto:
         answer = self._rpc.call("getServerDefaults", pb.GetServerDefaultsRequestProto())
-        return int(answer.serverDefaults.blockSize)
+        defaults: hdfs.FsServerDefaultsProto = answer.serverDefaults
+        return defaults
 
     def block_locations(self, path: str) -> hdfs.LocatedBlocksProto:
         request = pb.GetBlockLocationsRequestProto(src=path, offset=0, length=_UNCHANGED)

@@ -6,6 +6,7 @@ Must not know: RPC messages, HTTP, processes.
 """
 
 from collections.abc import Callable, Generator
+from typing import Any
 
 from headrace.base.errors import UsageError
 from headrace.base.promise import Promise
@@ -23,6 +24,7 @@ from headrace.namespace.ops import set_quota
 from headrace.namespace.permissions import require_superuser
 from headrace.namespace.requests import GetContentSummary
 from headrace.namespace.service import rejected
+from headrace.namespace.trash import TrashEmptier
 from headrace.namespace.values import ContentSummary, CorruptFileBlocks, FsStats
 from headrace.namespace.writer_side import WriterSide
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -31,6 +33,14 @@ _CORRUPT_FILES_MAX = 100
 
 
 class NameNode(WriterSide):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.trash = TrashEmptier(self)
+
+    def start(self) -> None:
+        super().start()
+        self.trash.start()
+
     build_checkpoint: Callable[[], Promise[bool]] | None = None
     """Set by who runs the process: begins a checkpoint."""
 

@@ -62,3 +62,7 @@ class NamespaceSettings:
     checkpoint_interval_ms: int = 3_600_000
     cache_refresh_ms: int = 30_000
     """`dfs.namenode.path.based.cache.refresh.interval.ms`."""
+    trash_interval_min: int = 0
+    """`fs.trash.interval`; 0: no trash."""
+    trash_checkpoint_interval_min: int = 0
+    """`fs.trash.checkpoint.interval`; 0: as the interval itself."""

@@ -94,6 +94,8 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         checkpoint_edits=config["dfs.namenode.checkpoint.txns"],
         checkpoint_interval_ms=config["dfs.namenode.checkpoint.period"] * 1000,
         cache_refresh_ms=config["dfs.namenode.path.based.cache.refresh.interval.ms"],
+        trash_interval_min=config["fs.trash.interval"],
+        trash_checkpoint_interval_min=config["fs.trash.checkpoint.interval"],
     )
 
 

@@ -48,7 +48,8 @@ from headrace.node.hdfs_settings import (
     refuse_exposed,
 )
 from headrace.node.namenode_checkpoint import Checkpoints
-from headrace.node.namenode_pages import WEBHDFS_PREFIX, NameNodePages, webhdfs_page
+from headrace.node.namenode_pages import FSCK, WEBHDFS_PREFIX, NameNodePages, webhdfs_page
+from headrace.node.namenode_salvage import Salvager
 from headrace.node.system_groups import SystemGroups
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
@@ -112,6 +113,7 @@ class NameNodeProcess:
         self._server: TcpServer | None = None
         self._web: WebServer | None = None
         self._dfs: DfsClient | None = None
+        self._salvager: Salvager | None = None
         self._endpoint: RpcEndpoint | None = None
         self._namenode: NameNode | None = None
         self._checkpoints: Checkpoints | None = None
@@ -135,8 +137,12 @@ class NameNodeProcess:
         )
         webhdfs = webhdfs_page(namenode, groups, address_text(rpc_address))
         streams = self._proxied_streams(rpc_address)
-        table: dict[str, Page] = {**pages.table(groups), WEBHDFS_PREFIX: webhdfs}
-        self._web = WebServer(table, self.log, streams=streams)
+        self._salvager = Salvager(self._loop, rpc_address, namenode.settings)
+        table: dict[str, Page] = {
+            **pages.table(groups, self._salvager),
+            WEBHDFS_PREFIX: webhdfs,
+        }
+        self._web = WebServer(table, self.log, streams=streams, patient={FSCK})
         http_address = await self._listen_http(self._web)
         assert self._server is not None
         self._server.start()
@@ -217,6 +223,7 @@ class NameNodeProcess:
             self._storage.replace_file(os.path.join(reports, name), content.encode())
 
         namenode.write_report = write_report
+        namenode.trash.zone = None  # the machine's own, as clients name checkpoints
         namenode.reload_hosts()
         namenode.start()
         self._checkpoints = Checkpoints(
@@ -364,6 +371,8 @@ class NameNodeProcess:
             self._web.close()
         if self._dfs is not None:
             self._dfs.close()
+        if self._salvager is not None:
+            self._salvager.close()
         if self._checkpoints is not None:
             self._checkpoints.close()
 

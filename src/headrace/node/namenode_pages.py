@@ -8,7 +8,7 @@ nothing.
 import json
 import resource
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import compiled
 from headrace.base.promise import Promise
@@ -20,6 +20,10 @@ from headrace.runtime.wakefulness import Wakefulness
 from headrace.runtime.web import Page
 from headrace.wire.hadoop.rpc_session import RpcEndpoint
 
+if TYPE_CHECKING:
+    from headrace.namespace.http.fsck_repairs import Salvage
+
+FSCK = "/fsck"
 WEBHDFS_PREFIX = "/webhdfs/v1/"
 _BEAN = "Hadoop:service=NameNode,name="
 
@@ -37,10 +41,10 @@ class LatePage:
         return self._page(request)
 
 
-def _fsck(namenode: NameNode, groups: Groups) -> Page:
+def _fsck(namenode: NameNode, groups: Groups, salvage: "Salvage") -> Page:
     from headrace.namespace.http.fsck import Fsck
 
-    return Fsck(namenode, groups)
+    return Fsck(namenode, groups, salvage)
 
 
 def webhdfs_page(namenode: NameNode, groups: Groups, rpc_address: str) -> Page:
@@ -68,13 +72,13 @@ class NameNodePages:
         self._config = config
         self._registry: Any = None
 
-    def table(self, groups: Groups) -> dict[str, Page]:
+    def table(self, groups: Groups, salvage: "Salvage") -> dict[str, Page]:
         return {
             "/metrics": self.metrics,
             "/health": self.health,
             "/jmx": self.jmx,
             "/conf": self.conf,
-            "/fsck": LatePage(lambda: _fsck(self._namenode, groups)),
+            FSCK: LatePage(lambda: _fsck(self._namenode, groups, salvage)),
         }
 
     # -- /health, /conf ------------------------------------------------------------------
@@ -201,6 +205,8 @@ class NameNodePages:
                 ),
             ):
                 yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
+        for name, help_text, value in self._namenode.trash.counters():
+            yield CounterMetricFamily(f"headrace_{name}", help_text, value=value)
         for name, help_text, value in self._gauges():
             yield GaugeMetricFamily(f"headrace_{name}", help_text, value=value)
 

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import http
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from urllib.parse import parse_qsl, unquote
 
 from headrace.base.events import EventLog
@@ -37,12 +37,19 @@ Chooser = Callable[[WebRequest], Stream | None]
 
 
 class WebServer:
-    """`pages` by path; a path that ends with "/" stands for all below it."""
+    """`pages` by path; a path that ends with "/" stands for all below it. The answer of a `patient`
+    one is waited for as long as it takes."""
 
     def __init__(
-        self, pages: dict[str, Page], log: EventLog, *, streams: Chooser | None = None
+        self,
+        pages: dict[str, Page],
+        log: EventLog,
+        *,
+        streams: Chooser | None = None,
+        patient: Collection[str] = (),
     ) -> None:
         self._pages = pages
+        self._patient = patient
         self._streams = streams
         self._log = log
         self._server: asyncio.Server | None = None
@@ -158,7 +165,8 @@ class WebServer:
         try:
             answer = page(request)
             if isinstance(answer, Promise):
-                async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                limit_s = None if request.path in self._patient else _ANSWER_TIMEOUT_S
+                async with asyncio.timeout(limit_s):
                     return await _settled(answer)
             return answer
         except TimeoutError:

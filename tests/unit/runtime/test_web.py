@@ -7,6 +7,7 @@ import pytest
 import uvloop
 
 from headrace.base.events import EventLog
+from headrace.base.promise import Promise
 from headrace.base.web import WebRequest, WebResponse, WebStream, text
 from headrace.runtime import web
 from headrace.runtime.clock import SystemClock
@@ -63,6 +64,24 @@ def statuses(answer: bytes) -> list[int]:
 
 GOOD = b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n"
 SMUGGLED = b"GET /page?smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+def test_only_a_patient_page_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_ANSWER_TIMEOUT_S", 0.05)
+
+    def late(_: WebRequest) -> Promise[WebResponse]:
+        promise: Promise[WebResponse] = Promise()
+        asyncio.get_running_loop().call_later(0.1, promise.resolve, text(200, "at last"))
+        return promise
+
+    site = Site()
+    site.server = WebServer(
+        {"/page": late, "/patient": late},
+        EventLog(site.lines.append, SystemClock()),
+        patient={"/patient"},
+    )
+    answers = talk(site, GOOD, GOOD.replace(b"/page", b"/patient"))
+    assert statuses(answers) == [503, 200]
 
 
 def test_requests_on_one_connection() -> None:

@@ -1,8 +1,9 @@
 """/fsck: the health of what lies below a path, in the words that `hdfs fsck` looks for.
 
 Owns: the walk and its report. Spec: NamenodeFsck's text; the tool's exit code comes from the last
-line ("is HEALTHY", "is CORRUPT"). It looks, it never moves or deletes: `-move` and `-delete` are
-refused. Everybody may look at what he may read. Complete blocks are judged by their live replicas.
+line ("is HEALTHY", "is CORRUPT"). Everybody may look at what he may read; `-move` and `-delete` are
+for superusers, outside safe mode (`fsck_repairs`, after the walk). Complete blocks are judged by
+their live replicas.
 A large tree is walked in slices, between other requests: what changes meanwhile is told as it was
 when the walk came by.
 """
@@ -13,10 +14,12 @@ from datetime import UTC, datetime
 
 from headrace.base.promise import Promise
 from headrace.base.web import WebRequest, WebResponse, text
+from headrace.namespace import refusals
 from headrace.namespace.blocks import BlockInfo
 from headrace.namespace.caller import Caller
 from headrace.namespace.datanodes import AdminState
-from headrace.namespace.inodes import DirectoryInode, FileInode, Inode
+from headrace.namespace.http.fsck_repairs import Repairs, Salvage, live_replicas
+from headrace.namespace.inodes import CURRENT, DirectoryInode, FileInode, Inode
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.paths import resolve
 from headrace.namespace.permissions import EXECUTE, READ, require, require_superuser
@@ -30,30 +33,52 @@ _STORAGE_TYPES = {1: "DISK", 2: "SSD", 3: "ARCHIVE", 4: "RAM_DISK", 5: "PROVIDED
 
 
 class Fsck:
-    """The page."""
+    """The page. Without a `salvage` it moves nothing."""
 
-    def __init__(self, namenode: NameNode, groups: Groups) -> None:
+    def __init__(self, namenode: NameNode, groups: Groups, salvage: Salvage | None = None) -> None:
         self._namenode = namenode
         self._groups = groups
+        self._salvage = salvage
 
     def __call__(self, request: WebRequest) -> WebResponse | Promise[WebResponse]:
         query = request.query
         user = query.get("ugi", "dr.who")
         caller = Caller(user, self._groups(user), b"", -1, request.address)
-        if "move" in query or "delete" in query:
-            return text(400, "this fsck only looks: -move and -delete are not served\n")
+        if "move" in query and self._salvage is None:
+            return text(400, "this fsck moves nothing: -move is not served here\n")
         check = Check(self._namenode, query, caller)
+        repairs = Repairs(
+            self._namenode,
+            caller,
+            self._salvage if "move" in query else None,
+            deletes="delete" in query,
+        )
         lines: list[str] = []
 
-        def steps() -> Generator[None, None, None]:
+        def walk() -> Generator[None, None, None]:
             for line in check.lines():
                 if line is None:
                     yield
                 else:
                     lines.append(line)
 
-        done = self._namenode.read_slices.add(steps())
-        return done.map(lambda _: text(200, "\n".join(lines) + "\n"))
+        def end(_: None) -> WebResponse:
+            report = [*lines, *repairs.lines, *check.ending(has_failed=repairs.has_failed)]
+            return text(200, "\n".join(report) + "\n")
+
+        repaired: Promise[None] = Promise()
+
+        def on_repaired(settled: Promise[None]) -> None:
+            if settled.error is None:
+                repaired.resolve(None)
+            else:
+                repaired.reject(settled.error)
+
+        def repair(_: Promise[None]) -> None:
+            repairs.run(check.damaged if check.repairs else ()).then(on_repaired)
+
+        self._namenode.read_slices.add(walk()).then(repair)
+        return repaired.map(end)
 
 
 class Check:
@@ -75,17 +100,21 @@ class Check:
         self.badly_placed = 0
         self.corrupt_files: dict[str, list[BlockInfo]] = {}
         """With their blocks that nobody can read."""
+        self.damaged: list[FileInode] = []
+        """The same files."""
+        self.repairs = "move" in query or "delete" in query
+        """Whether what is damaged is to be repaired; no more once the walk was refused."""
+        self._has_walked = False
 
     def lines(self) -> Iterator[str | None]:
-        """The report; None: others may have a turn."""
-        now = datetime.fromtimestamp(self._namenode.clock.now_ms() / 1000, UTC).strftime(
-            "%a %b %d %H:%M:%S UTC %Y"
-        )
+        """The report as far as the walk goes; None: others may have a turn."""
+        self.repairs, wanted = False, self.repairs
+        now = self._now()
         try:
             if "blockid" in self._query:
                 yield from self._named_blocks(now)
                 return
-            top = self._find()
+            top = self._find(to_repair=wanted)
             if top is None:
                 yield f"\nPath '{self._path}' does not exist"
                 return
@@ -99,13 +128,38 @@ class Check:
             yield f"FSCK ended at {now} in 0 milliseconds\n{refused.message}\n\n"
             yield f"Fsck on path '{self._path}' FAILED"
             return
+        self._has_walked = True
+        self.repairs = wanted
+
+    def ending(self, *, has_failed: bool) -> Iterator[str]:
+        """The rest of it: sums and the verdict, of what the walk saw."""
+        if not self._has_walked:
+            return
         yield from self._totals()
+        yield f"FSCK ended at {self._now()} in 0 milliseconds\n\n"
+        if has_failed:
+            yield f"fsck encountered internal errors!\n\n\nFsck on path '{self._path}' FAILED"
+            return
         verdict = "CORRUPT" if self.corrupt_files else "HEALTHY"
-        yield f"FSCK ended at {now} in 0 milliseconds\n\n"
         yield f"The filesystem under path '{self._path}' is {verdict}"
 
-    def _find(self) -> Inode | None:
-        return resolve(self._namenode.ns, self._path, self._caller, follow=False).inode
+    def _now(self) -> str:
+        now_s = self._namenode.clock.now_ms() / 1000
+        return datetime.fromtimestamp(now_s, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
+
+    def _find(self, *, to_repair: bool) -> Inode | None:
+        namenode = self._namenode
+        found = resolve(namenode.ns, self._path, self._caller, follow=False)
+        if to_repair:
+            require_superuser(namenode.ns, self._caller, "fsck")
+            if found.snapshot_id != CURRENT:
+                raise refusals.snapshot(f"{self._path} is in a snapshot, which nobody changes")
+            if namenode.safe_mode.is_on:
+                raise refusals.safe_mode(
+                    "fsck repairs nothing in safe mode: blocks may be reported yet.\n"
+                    + namenode.safe_mode.tip(len(namenode.datanodes.live()))
+                )
+        return found.inode
 
     def _began(self) -> str:
         return f"FSCK started by {self._caller.user} (auth:SIMPLE) from /{self._caller.address} "
@@ -193,13 +247,15 @@ class Check:
     def _block(self, file: FileInode, path: str, block: BlockInfo) -> list[str]:
         if not block.is_complete:
             return []
-        live = [storage for storage in block.replicas if storage.datanode.is_alive]
+        live = live_replicas(block)
         self.blocks += 1
         self.replicas += len(live)
         self.expected += file.replication
         name = f"{self._namenode.ns.pool_id}:blk_{block.block_id}_{block.generation_stamp}"
         if not live:
             self.missing += 1
+            if path not in self.corrupt_files:
+                self.damaged.append(file)
             self.corrupt_files.setdefault(path, []).append(block)
             if block.block_id in self._namenode.blocks.corrupt:
                 self.corrupt += 1

@@ -287,7 +287,7 @@ class WebHdfs:
                         "fileBufferSize": 4096,
                         "keyProviderUri": "",
                         "replication": settings.replication,
-                        "trashInterval": 0,
+                        "trashInterval": settings.trash_interval_min,
                         "writePacketSize": 65536,
                     }
                 }

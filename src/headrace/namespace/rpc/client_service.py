@@ -46,7 +46,7 @@ def service_handlers(namenode: NameNode) -> dict[str, Handler]:
         replication=settings.replication,
         fileBufferSize=_FILE_BUFFER_BYTES,
         encryptDataTransfer=False,
-        trashInterval=0,
+        trashInterval=settings.trash_interval_min,
         checksumType=hdfs.CHECKSUM_CRC32C,
         keyProviderUri="",
         policyId=0,

@@ -182,6 +182,12 @@ def test_storage_policies_trash_and_what_is_not_there(site: Site) -> None:
     assert site.refused("/?op=SETQUOTABYSTORAGETYPE&storagetype=TAPE", "PUT")[0] == 400
 
 
+def test_the_trash_s_interval_is_told() -> None:
+    for minutes in (0, 1440):
+        defaults = Site(trash_interval_min=minutes).get("/?op=GETSERVERDEFAULTS")
+        assert defaults["FsServerDefaults"]["trashInterval"] == minutes
+
+
 def test_several_attributes_by_name(site: Site) -> None:
     site.cluster.write("/f", 10)
     for name in ("a", "b", "c"):
