@@ -1,7 +1,8 @@
 """Reads and writes files of an HDFS on the loop, as any user: what WebHDFS moves data with.
 
 Owns: one RPC client a user, the clock of leases, and the way from a path to blocks.
-Must not know: HTTP. `block_streams` moves the bytes of one block.
+Must not know: HTTP, who may act for whom: the NameNode hears both names and decides.
+`block_streams` moves the bytes of one block.
 
 A writer that fails abandons its file to the lease's recovery: a WebHDFS client that saw an error
 sends its file again. A read goes on at the next replica when one fails.
@@ -23,6 +24,7 @@ from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos.client_datanode_pb2 import GetReplicaVisibleLengthRequestProto
+from headrace.wire.hadoop.rpc_calls import RpcUser
 from headrace.wire.hadoop.rpc_protocols import CLIENT_DATANODE, CLIENT_NAMENODE
 
 _USERS_MAX = 256
@@ -39,25 +41,31 @@ class DfsClient:
         self._loop = loop
         self._host = host
         self._port = port
-        self._by_user: dict[str, RpcClient] = {}
+        self._by_user: dict[RpcUser, RpcClient] = {}
+        """The one that called last at the end."""
 
     def close(self) -> None:
         for client in self._by_user.values():
             client.close()
         self._by_user.clear()
 
-    async def call(self, user: str, method: str, request: Message) -> Any:
-        client = self._by_user.get(user)
+    async def call(self, user: RpcUser, method: str, request: Message) -> Any:
+        client = self._by_user.pop(user, None)
         if client is None:
-            while len(self._by_user) >= _USERS_MAX:
-                self._by_user.pop(next(iter(self._by_user))).close()
+            self._forget_idle()
             client = RpcClient(self._loop, self._host, self._port, user)
-            self._by_user[user] = client
+        self._by_user[user] = client
         return await settled(client.call(CLIENT_NAMENODE, method, request))
+
+    def _forget_idle(self) -> None:
+        """Room for one more user. Nobody loses a call that is in flight."""
+        idle = [user for user, client in self._by_user.items() if not client.busy]
+        for user in idle[: max(0, len(self._by_user) - _USERS_MAX + 1)]:
+            self._by_user.pop(user).close()
 
     # -- reading -------------------------------------------------------------------------
 
-    async def locate(self, user: str, path: str) -> hdfs.LocatedBlocksProto:
+    async def locate(self, user: RpcUser, path: str) -> hdfs.LocatedBlocksProto:
         request = pb.GetBlockLocationsRequestProto(src=path, offset=0, length=2**63 - 1)
         located: hdfs.LocatedBlocksProto = (
             await self.call(user, "getBlockLocations", request)
@@ -66,7 +74,7 @@ class DfsClient:
             await self._add_open_block(user, located)
         return located
 
-    async def _add_open_block(self, user: str, located: hdfs.LocatedBlocksProto) -> None:
+    async def _add_open_block(self, user: RpcUser, located: hdfs.LocatedBlocksProto) -> None:
         """A block that is being written is read as far as its DataNodes say, as by any client."""
         last = located.lastBlock
         if located.blocks and located.blocks[-1].b.blockId == last.b.blockId:
@@ -74,7 +82,7 @@ class DfsClient:
         request = GetReplicaVisibleLengthRequestProto(block=last.b)
         unknown = 0
         for node in last.locs:
-            client = RpcClient(self._loop, node.id.ipAddr, node.id.ipcPort, user)
+            client = RpcClient(self._loop, node.id.ipAddr, node.id.ipcPort, user.effective)
             try:
                 call = client.call(CLIENT_DATANODE, "getReplicaVisibleLength", request)
                 last.b.numBytes = (await settled(call)).length
@@ -124,14 +132,14 @@ class DfsClient:
     # -- writing -------------------------------------------------------------------------
 
     async def create(
-        self, user: str, request: pb.CreateRequestProto, pieces: AsyncIterator[bytes]
+        self, user: RpcUser, request: pb.CreateRequestProto, pieces: AsyncIterator[bytes]
     ) -> None:
         request.clientName = _client_name()
         status = (await self.call(user, "create", request)).fs
         writer = _FileWriter(self, user, request.src, request.clientName, status)
         await self._write(writer, pieces)
 
-    async def append(self, user: str, path: str, pieces: AsyncIterator[bytes]) -> None:
+    async def append(self, user: RpcUser, path: str, pieces: AsyncIterator[bytes]) -> None:
         name = _client_name()
         request = pb.AppendRequestProto(src=path, clientName=name, flag=pb.APPEND)
         answer = await self.call(user, "append", request)
@@ -159,7 +167,7 @@ class _FileWriter:
     def __init__(
         self,
         dfs: DfsClient,
-        user: str,
+        user: RpcUser,
         path: str,
         client_name: str,
         status: hdfs.HdfsFileStatusProto,

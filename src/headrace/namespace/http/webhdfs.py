@@ -3,7 +3,7 @@
 Owns: the tables of operations. Data (OPEN, CREATE, APPEND, GETFILECHECKSUM) is a DataNode's:
 such a request is sent there by a redirect that carries its query and names this NameNode.
 Spec: Hadoop 3.5's WebHDFS REST API. An operation has no client id: nothing is remembered for it.
-`doas` is for superusers: no proxy users are configured.
+Who may name somebody else in `doas` is `namespace.impersonation`'s.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,16 @@ from headrace.namespace.http.operations import (
 from headrace.namespace.http.parameters import Parameters, invalid
 from headrace.namespace.http.placing import DataPlaces
 from headrace.namespace.http.snapshot_shapes import storage_policy
+from headrace.namespace.impersonation import Impersonation
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.ops.storage_policy import POLICIES
 from headrace.namespace.paths import split
-from headrace.namespace.permissions import is_superuser
 from headrace.namespace.rpc.asking import ask
 from headrace.namespace.rpc.translation import Groups
 from headrace.namespace.values import DirectoryListing, FileStatus, XAttr
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.web_users import web_user
 
 PREFIX = "/webhdfs/v1/"
 
@@ -65,6 +66,7 @@ class WebHdfs:
     def __init__(self, namenode: NameNode, groups: Groups, rpc_address: str) -> None:
         self._namenode = namenode
         self._groups = groups
+        self._impersonation = Impersonation(namenode.ns, groups)
         self._places = DataPlaces(namenode, rpc_address)
         self._special: dict[tuple[str, str], Callable[..., Promise[WebResponse]]] = {
             ("GET", "GETFILESTATUS"): self._file_status,
@@ -123,7 +125,8 @@ class WebHdfs:
             path = path.rstrip("/")
         split(path)  # a URL with names that nobody could make is a mistake, whatever is asked
         parameters = Parameters(request)
-        user = self._user(parameters)
+        user, real_user = web_user(request.query)
+        self._impersonation.require(real_user, user)
         caller = Caller(user, self._groups(user), b"", -1, request.address)
         operation = (request.method, parameters.required("op").upper())
         if operation in MOVES_DATA:
@@ -139,18 +142,6 @@ class WebHdfs:
             )
         ask_for, show = table[operation[1]]
         return ask(self._namenode, ask_for(path, parameters), caller).map(show)
-
-    def _user(self, parameters: Parameters) -> str:
-        """Who asks; for whom somebody else asks, if he may."""
-        user, wanted = parameters.user, parameters.impersonated
-        if not wanted or wanted == user:
-            return user
-        asking = Caller(user, self._groups(user), b"", -1, "")
-        if not is_superuser(self._namenode.ns, asking):
-            raise RemoteError(
-                java.AUTHORIZATION, f"User: {user} is not allowed to impersonate {wanted}"
-            )
-        return wanted
 
     # -- what needs more than a question and an answer ---------------------------------------
 
