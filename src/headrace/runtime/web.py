@@ -31,6 +31,8 @@ _ANSWER_TIMEOUT_S = 60.0
 _PIECE_TIMEOUT_S = 60.0
 _PIECE_BYTES = 256 * 1024
 _TRICKLE_BYTES = 1024
+_LINGER_TIMEOUT_S = 2.0
+_LINGER_BYTES = 64 * 1024 * 1024
 _CONNECTIONS_MAX = 1000
 _ONCE = ("content-length", "transfer-encoding", "host")
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -79,6 +81,7 @@ class WebServer:
             with contextlib.suppress(ConnectionError, TimeoutError, asyncio.IncompleteReadError):
                 while await self._serve_one(reader, writer):
                     pass
+                await _linger(reader, writer)
         finally:
             self._connections.discard(writer)
             writer.close()
@@ -204,6 +207,16 @@ class WebServer:
             return response
         self._log.error("header_refused", headers=repr(response.headers))
         return text(500, "internal error\n")
+
+
+async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A client that still sends would lose the answer to a reset if we just hung up on it."""
+    await writer.drain()
+    writer.write_eof()
+    left = _LINGER_BYTES
+    async with asyncio.timeout(_LINGER_TIMEOUT_S):
+        while left > 0 and (dropped := await reader.read(_PIECE_BYTES)):
+            left -= len(dropped)
 
 
 def _head(response: WebResponse | WebStream, length: int, keep_alive: bool) -> bytes:

@@ -35,7 +35,11 @@ class Site:
         )
 
     def _choose(self, request: WebRequest) -> Stream | None:
-        streams: dict[str, Stream] = {"/stream": self._stream, "/pieces": self._pieces}
+        streams: dict[str, Stream] = {
+            "/stream": self._stream,
+            "/pieces": self._pieces,
+            "/refused": _refuse,
+        }
         return streams.get(request.path)
 
     async def _pieces(self, request: WebRequest, _: AsyncIterator[bytes]) -> WebStream:
@@ -48,6 +52,10 @@ class Site:
         whole = b"".join([piece async for piece in body])
         self.bodies.append(whole)
         return text(200, f"{len(whole)}")
+
+
+async def _refuse(_: WebRequest, __: AsyncIterator[bytes]) -> WebResponse:
+    return text(403, "not a byte of it\n")
 
 
 def _told(request: WebRequest) -> dict[str, str]:
@@ -198,6 +206,31 @@ async def _whole(reader: asyncio.StreamReader) -> bytes:
     with contextlib.suppress(ConnectionError):
         return await reader.read()
     return b""
+
+
+@pytest.mark.parametrize("path", ["/refused", "/page"])
+def test_a_client_that_is_still_sending_hears_its_refusal(path: str) -> None:
+    site = Site()
+    head = f"PUT {path} HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n".encode()
+
+    async def run() -> bytes:
+        host, port = await site.server.listen("127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection(host, port)
+                writer.write(head)
+                for _ in range(20):
+                    writer.write(bytes(1_000_000))
+                    await writer.drain()
+                answer = await reader.read()
+                writer.close()
+                return answer
+        finally:
+            site.server.close()
+
+    answer = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run())
+    assert statuses(answer) in ([403], [413])
+    assert answer.endswith(b"\n")
 
 
 def trickle(site: Site, head: bytes, piece: bytes, *, gap_s: float = 0.005) -> int:
