@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import quote
 
+from headrace.base.errors import ProtocolError
 from headrace.base.web import JSON, WebRequest, WebResponse, WebStream
 from headrace.runtime.block_streams import BlockFailed
 from headrace.runtime.dfs_client import DfsClient
@@ -70,7 +71,7 @@ class WebHdfsData:
             return await serve(user, path, request.query, body)
         except RemoteError as error:
             return WebResponse(web_status(error), web_body(error), JSON)
-        except (RpcUnavailable, BlockFailed, OSError) as error:
+        except (RpcUnavailable, BlockFailed, ProtocolError, OSError) as error:
             told = RemoteError(java.IO, str(error))
             return WebResponse(web_status(told), web_body(told), JSON)
 
@@ -90,9 +91,7 @@ class WebHdfsData:
     async def _create(
         self, user: RpcUser, path: str, query: dict[str, str], body: AsyncIterator[bytes]
     ) -> WebResponse:
-        defaults = (
-            await self._dfs.call(user, "getServerDefaults", pb.GetServerDefaultsRequestProto())
-        ).serverDefaults
+        defaults = await self._dfs.server_defaults(user)
         overwrite = query.get("overwrite", "false").lower() == "true"
         request = pb.CreateRequestProto(
             src=path,
