@@ -93,6 +93,7 @@ class WebHdfs:
             ("GET", "GETSTATUS"): self._fs_status,
             ("GET", "GETDELEGATIONTOKEN"): self._no_token,
             ("PUT", "RENAME"): self._rename,
+            ("POST", "TRUNCATE"): self._truncate,
         }
 
     def operations(self) -> set[tuple[str, str]]:
@@ -301,9 +302,17 @@ class WebHdfs:
 
     def _rename(self, path: str, p: Parameters, caller: Caller) -> Promise[WebResponse]:
         destination = p.required("destination")
-        options = p.text("renameoptions").upper().split(",")
         if not p.text("renameoptions"):
             request: Any = asked.Rename(path, destination)
             return ask(self._namenode, request, caller).map(boolean)
-        request = asked.Rename2(path, destination, overwrite="OVERWRITE" in options)
+        options = set(p.text("renameoptions").upper().split(","))
+        if unknown := options - {"NONE", "OVERWRITE", "TO_TRASH"}:
+            raise invalid(f"No enum constant of Options.Rename: {', '.join(sorted(unknown))[:80]}")
+        request = asked.Rename2(path, destination, "OVERWRITE" in options, "TO_TRASH" in options)
         return ask(self._namenode, request, caller).map(done)
+
+    def _truncate(self, path: str, p: Parameters, caller: Caller) -> Promise[WebResponse]:
+        # A writer of its own: one that cuts meanwhile is somebody else.
+        writer = f"DFSClient_{self._namenode.random.getrandbits(63)}"
+        request = asked.Truncate(path, p.number("newlength", -1), writer)
+        return ask(self._namenode, request, caller).map(boolean)
