@@ -9,11 +9,11 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from tests.interop.hdfs.conftest import SETTINGS
-from tests.interop.hdfs.web_calls import TIMEOUT_S, Web, call, datanode_url
+from tests.interop.hdfs.web_calls import LOCATED, ODD_NAMES, TIMEOUT_S, Web, call, datanode_url
 
 from headrace.testing.filesystem import LocalFileSystem
 
@@ -135,3 +135,14 @@ def test_names_of_markup_are_shown_as_no_page(own: LocalFileSystem, web: Web, fo
         assert answer.status < 500, name
     assert answers["a listing"].json["FileStatuses"]["FileStatus"][0]["pathSuffix"] == MARKUP
     assert MARKUP.encode() in answers["fsck"].body
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_redirect_is_one_header(web: Web, name: str) -> None:
+    answer = web.put(name, "CREATE", permission="644", doas="ann")
+    assert answer.status == 307, answer
+    assert (answer.body, set(answer.headers)) == (b"", LOCATED)
+    assert answer.location.isascii()
+    parts = urlsplit(answer.location)
+    assert unquote(parts.path) == f"/webhdfs/v1{name}"
+    assert "user.name=ann" in parts.query.split("&")

@@ -82,7 +82,7 @@ def test_entries_of_an_acl_go_one_by_one_and_all(web: Web, eve: Web, folder: str
         return set(web.shown(path, "GETACLSTATUS")["entries"])
 
     assert {"user:eve:r-x", "user:ann:rwx", "default:user:eve:rwx"} <= entries()
-    done(web.put(path, "REMOVEACLENTRIES", aclspec="user:eve"))
+    done(web.put(path, "REMOVEACLENTRIES", aclspec="user:eve:"))
     assert eve.get(path, "LISTSTATUS").refusal == (403, "AccessControlException")
     assert "user:ann:rwx" in entries()
     assert "user:eve:r-x" not in entries()
@@ -103,7 +103,8 @@ def test_an_attribute_is_taken_away(web: Web, eve: Web, file: str) -> None:
     done(web.put(file, "REMOVEXATTR", xattr_name="user.a"))
     assert web.shown(file, "LISTXATTRS") == '["user.b"]'
     assert web.put(file, "REMOVEXATTR", xattr_name="user.a").refusal == (403, "IOException")
-    assert web.get(file, "GETXATTRS", xattr_name="user.a").refusal[0] == 403
+    gone = web.get(file, "GETXATTRS", xattr_name="user.a", encoding="hex").refusal
+    assert gone == (403, "XAttrNotFoundException")
 
 
 # -- links --------------------------------------------------------------------------------------
@@ -187,7 +188,6 @@ def test_a_storage_policy_is_set_and_unset(web: Web, eve: Web, folder: str) -> N
 def test_the_trash_root_is_the_asking_user_s(web: Web, eve: Web, folder: str) -> None:
     assert web.shown(folder, "GETTRASHROOT") == f"/user/{SUPERUSER}/.Trash"
     assert eve.shown("/", "GETTRASHROOT") == "/user/eve/.Trash"
-    assert web.shown("/", "GETTRASHROOT", doas="ann") == "/user/ann/.Trash"
 
 
 def test_a_rename_by_its_options(web: Web, folder: str) -> None:
@@ -259,7 +259,10 @@ def test_two_cuts_at_once_are_two_writers(web: Web, folder: str) -> None:
     assert web.post(path, "TRUNCATE", newlength=900).json == {"boolean": False}
     second = web.post(path, "TRUNCATE", newlength=800)
     if second.status != 200:
-        assert "current lease holder" not in second.json["RemoteException"]["message"], second
+        status, name = second.refusal
+        assert status == 403
+        assert name in ("RecoveryInProgressException", "AlreadyBeingCreatedException")
+        assert "current lease holder" not in second.json["RemoteException"]["message"]
         eventually(lambda: web.post(path, "TRUNCATE", newlength=800).status, 200)
     eventually(lambda: web.append(path, b"!").status, 200)
     assert web.read(path) == data[:800] + b"!"

@@ -9,6 +9,13 @@ from urllib.parse import quote, urlencode, urlsplit
 from headrace.testing.filesystem import LocalFileSystem
 
 TIMEOUT_S = 15.0
+ODD_NAMES = [
+    *("/a\r\n\r\n<html>", "/a\r\nX", "/a\rb", "/a\nb"),
+    *("/日本語", "/é", "/a b?c#d%e", "/x+y&z=1;2,3@4$5!'()*~"),
+]
+"""Paths of which some letters mean something to HTTP."""
+LOCATED = {"content-type", "content-length", "location", "x-content-type-options"}
+"""The headers of an answer that tells where something is."""
 
 
 @dataclass(frozen=True)

@@ -307,7 +307,10 @@ class WebHdfs:
             return ask(self._namenode, request, caller).map(boolean)
         options = set(p.text("renameoptions").upper().split(","))
         if unknown := options - {"NONE", "OVERWRITE", "TO_TRASH"}:
-            raise invalid(f"No enum constant of Options.Rename: {', '.join(sorted(unknown))[:80]}")
+            raise invalid(
+                'Invalid value for webhdfs parameter "renameoptions": No enum constant '
+                f"org.apache.hadoop.fs.Options.Rename.{min(unknown)[:40]}"
+            )
         request = asked.Rename2(path, destination, "OVERWRITE" in options, "TO_TRASH" in options)
         return ask(self._namenode, request, caller).map(done)
 
