@@ -66,9 +66,16 @@ def read(dfs: LocalFileSystem, path: str) -> bytes:
 def streaming_nodes(files: Files, path: str) -> list[LocalProcess]:
     """The nodes that the block under way goes to, in no order."""
     eventually(lambda: len(files.blocks(path)) == 1, "a block is being written")
-    nodes = files.nodes_of(files.blocks(path)[0])
+    (block,) = files.blocks(path)
+    nodes = files.nodes_of(block)
     assert len(nodes) == 3
+    eventually(lambda: all(has_bytes(node, block.b.blockId) for node in nodes), "bytes everywhere")
     return nodes
+
+
+def has_bytes(node: LocalProcess, block_id: int) -> bool:
+    found = node.data.glob(f"data/current/BP-*/current/rbw/blk_{block_id}")
+    return any(path.stat().st_size for path in found)
 
 
 def written(
