@@ -125,10 +125,11 @@ class HadoopTools:
         *arguments: str,
         settings: dict[str, str] | None = None,
         user: str | None = None,
+        real_user: str | None = None,
         stdin: str | bytes = b"",
         timeout_s: float = TOOL_TIMEOUT_S,
     ) -> ToolResult:
-        words = [user or getpass.getuser(), TOOLS[tool]]
+        words = [f"{real_user}>{user}" if real_user else user or getpass.getuser(), TOOLS[tool]]
         for name, value in (settings or {}).items():
             words += ["-D", f"{name}={value}"]
         words += arguments

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.wire.hadoop import rpc_calls
+from headrace.wire.hadoop.rpc_calls import ConnectionRefused, RpcUser
 from headrace.wire.hadoop.rpc_frames import FRAME_BYTES_MAX
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE, RpcProtocol
 
@@ -26,7 +27,9 @@ class RpcConnectionError(HeadraceError):
 
 
 class BlockingRpcClient:
-    def __init__(self, host: str, port: int, user: str, *, timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self, host: str, port: int, user: RpcUser | str, *, timeout_ms: int = 30_000
+    ) -> None:
         self._address = (host, port)
         self._user = user
         self._timeout_ms = timeout_ms
@@ -57,6 +60,9 @@ class BlockingRpcClient:
             except OSError as error:
                 self.close()
                 last = error
+            except ConnectionRefused:
+                self.close()
+                raise
             except ProtocolError as error:
                 self.close()
                 raise RpcConnectionError(f"{self._where}: {error}") from None

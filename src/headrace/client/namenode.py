@@ -20,6 +20,7 @@ from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
 from headrace.wire.hadoop.protos import namenode_pb2 as namenode
 from headrace.wire.hadoop.protos import xattr_pb2 as xattrs
+from headrace.wire.hadoop.rpc_calls import RpcUser
 from headrace.wire.hadoop.rpc_protocols import DATANODE_ADMIN, FILE_SET, NAMENODE
 
 DEFAULT_PORT = 8020
@@ -78,10 +79,11 @@ def user_name() -> str:
 
 
 class NameNodeClient:
-    def __init__(self, url: str, user: str | None = None) -> None:
+    def __init__(self, url: str, user: RpcUser | str | None = None) -> None:
         host, port = parse_url(url)
-        self.user = user or user_name()
-        self._rpc = BlockingRpcClient(host, port, self.user)
+        user = user or user_name()
+        self.user = user.effective if isinstance(user, RpcUser) else user
+        self._rpc = BlockingRpcClient(host, port, user)
 
     def __enter__(self) -> "NameNodeClient":
         return self

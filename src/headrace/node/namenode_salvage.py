@@ -74,8 +74,9 @@ class Salvager:
 
     async def _move(self, remains: "Remains") -> str:
         from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+        from headrace.wire.hadoop.rpc_calls import RpcUser
 
-        dfs, user = self._client(), remains.user
+        dfs, user = self._client(), RpcUser(remains.user)
         there = await dfs.call(user, "getFileInfo", pb.GetFileInfoRequestProto(src=remains.target))
         if there.HasField("fs"):
             raise RemoteError(java.FILE_ALREADY_EXISTS, f"{remains.target} is there already")

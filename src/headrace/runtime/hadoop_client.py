@@ -18,6 +18,7 @@ from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.base.promise import Promise
 from headrace.wire.hadoop import rpc_calls
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.rpc_calls import ConnectionRefused, RpcUser
 from headrace.wire.hadoop.rpc_frames import FRAME_BYTES_MAX
 from headrace.wire.hadoop.rpc_protocols import RpcProtocol
 
@@ -48,7 +49,7 @@ class RpcClient:
         loop: asyncio.AbstractEventLoop,
         host: str,
         port: int,
-        user: str,
+        user: RpcUser | str,
         *,
         timeout_ms: int = 60_000,
     ) -> None:
@@ -68,6 +69,10 @@ class RpcClient:
     @property
     def connected(self) -> bool:
         return self._wire is not None
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting)
 
     def call(
         self, protocol: RpcProtocol, method: str, request: Message, *, timeout_ms: int | None = None
@@ -94,7 +99,7 @@ class RpcClient:
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
-        self._on_lost("the client was closed")
+        self._on_lost(RpcUnavailable("the client was closed"))
 
     # -- the connection ----------------------------------------------------------------
 
@@ -112,7 +117,8 @@ class RpcClient:
                 )
         except (OSError, TimeoutError) as error:
             self._connecting = None
-            self._on_lost(f"can't connect to {self._host}:{self._port}: {error}")
+            reason = f"can't connect to {self._host}:{self._port}: {error}"
+            self._on_lost(RpcUnavailable(reason))
             return
         self._connecting = None
         self._wire = wire
@@ -123,9 +129,10 @@ class RpcClient:
 
     def on_wire_lost(self, wire: "_Wire", reason: str) -> None:
         if wire is self._wire:
-            self._on_lost(f"{self._host}:{self._port} closed the connection: {reason}")
+            where = f"{self._host}:{self._port}"
+            self._on_lost(RpcUnavailable(f"{where} closed the connection: {reason}"))
 
-    def _on_lost(self, reason: str) -> None:
+    def _on_lost(self, reason: HeadraceError) -> None:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()
@@ -134,12 +141,16 @@ class RpcClient:
         for call in waiting.values():
             if call.timer is not None:
                 call.timer.cancel()
-            call.promise.reject(RpcUnavailable(reason))
+            call.promise.reject(reason)
 
     # -- answers -----------------------------------------------------------------------
 
     def on_frame(self, frame: memoryview) -> None:
-        header, position = rpc_calls.read_answer(frame)
+        try:
+            header, position = rpc_calls.read_answer(frame)
+        except ConnectionRefused as refused:
+            self._on_lost(refused)
+            return
         call = self._waiting.pop(header.callId, None)
         if call is None:
             return  # its time-out was first

@@ -6,6 +6,10 @@ Must not know: what any page says; pages are functions of `base.web` values, at 
 A page takes no body: one that comes is read and dropped up to a bound, so that a client that sends
 one (curl with -T) hears its answer. A stream takes the body piece by piece as it asks for them,
 and may answer piece by piece: nothing is held whole.
+
+Invariants: no header's value can end its line, whatever a page put into it; a head comes whole
+within `_HEAD_TIMEOUT_S`, a body brings `_TRICKLE_BYTES` in every `_PIECE_TIMEOUT_S` that is spent
+waiting for it.
 """
 
 import asyncio
@@ -13,6 +17,7 @@ import contextlib
 import http
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from headrace.base.events import EventLog
@@ -25,15 +30,21 @@ _HEAD_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 60.0
 _PIECE_TIMEOUT_S = 60.0
 _PIECE_BYTES = 256 * 1024
+_TRICKLE_BYTES = 1024
+_LINGER_TIMEOUT_S = 2.0
+_LINGER_BYTES = 64 * 1024 * 1024
 _CONNECTIONS_MAX = 1000
 _ONCE = ("content-length", "transfer-encoding", "host")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
+_HEADER_TEXT = re.compile(r"[\t -~\xa0-\xff]*")
+"""Latin-1 without controls: RFC 9110's field value."""
 
 Page = Callable[[WebRequest], "WebResponse | Promise[WebResponse]"]
 Stream = Callable[[WebRequest, AsyncIterator[bytes]], Awaitable[WebResponse | WebStream]]
 Chooser = Callable[[WebRequest], Stream | None]
 """The stream that a request is for, if it is for one."""
+R = TypeVar("R", bound=WebResponse | WebStream)
 
 
 class WebServer:
@@ -77,6 +88,7 @@ class WebServer:
             with contextlib.suppress(ConnectionError, TimeoutError, asyncio.IncompleteReadError):
                 while await self._serve_one(reader, writer):
                     pass
+                await _linger(reader, writer)
         finally:
             self._connections.discard(writer)
             writer.close()
@@ -130,6 +142,7 @@ class WebServer:
             self._log.error("stream_failed", path=request.path, error=repr(error))
             response = text(500, "internal error\n")
         keep_alive = keep_alive and body.is_read
+        response = self._sayable(response)
         if isinstance(response, WebResponse):
             self._write(writer, response, keep_alive, request.method != "HEAD")
             await writer.drain()
@@ -191,8 +204,27 @@ class WebServer:
         keep_alive: bool,
         with_body: bool,
     ) -> None:
-        head = _head(response, len(response.body), keep_alive)
-        writer.write(head + (response.body if with_body else b""))
+        said = self._sayable(response)
+        head = _head(said, len(said.body), keep_alive)
+        writer.write(head + (said.body if with_body else b""))
+
+    def _sayable(self, response: R) -> R | WebResponse:
+        """A header that would end its line and begin another, or lose letters, is never sent."""
+        values = (response.content_type, *response.headers, *response.headers.values())
+        if all(_HEADER_TEXT.fullmatch(value) for value in values):
+            return response
+        self._log.error("header_refused", headers=repr(response.headers))
+        return text(500, "internal error\n")
+
+
+async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A client that still sends would lose the answer to a reset if we just hung up on it."""
+    await writer.drain()
+    writer.write_eof()
+    left = _LINGER_BYTES
+    async with asyncio.timeout(_LINGER_TIMEOUT_S):
+        while left > 0 and (dropped := await reader.read(_PIECE_BYTES)):
+            left -= len(dropped)
 
 
 def _head(response: WebResponse | WebStream, length: int, keep_alive: bool) -> bytes:
@@ -200,11 +232,12 @@ def _head(response: WebResponse | WebStream, length: int, keep_alive: bool) -> b
         f"HTTP/1.1 {response.status} {http.HTTPStatus(response.status).phrase}",
         f"Content-Type: {response.content_type}",
         f"Content-Length: {length}",
+        "X-Content-Type-Options: nosniff",  # names of files are no markup, whatever they hold
         *(f"{name}: {value}" for name, value in response.headers.items()),
     ]
     if not keep_alive:
         lines.append("Connection: close")
-    return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
 class Body:
@@ -219,6 +252,9 @@ class Body:
         self._is_chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length", "0")
         self._left = int(length) if length.isdecimal() else 0
+        self._patience_s = _PIECE_TIMEOUT_S
+        """What may still be spent waiting for the next `_TRICKLE_BYTES`."""
+        self._trickled = 0
         self.is_read = not self._is_chunked and self._left == 0
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -236,25 +272,34 @@ class Body:
 
     async def _counted(self, left: int) -> AsyncIterator[bytes]:
         while left:
-            async with asyncio.timeout(_PIECE_TIMEOUT_S):
-                piece = await self._reader.read(min(left, _PIECE_BYTES))
+            piece = await self._awaited(self._reader.read(min(left, _PIECE_BYTES)))
             if not piece:
                 raise asyncio.IncompleteReadError(b"", left)
             left -= len(piece)
             yield piece
 
+    async def _awaited(self, reading: Awaitable[bytes]) -> bytes:
+        """Patience is for the client alone: what his bytes wait for elsewhere is not counted."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        async with asyncio.timeout(self._patience_s):
+            data = await reading
+        self._patience_s -= loop.time() - started_s
+        self._trickled += len(data)
+        if self._trickled >= _TRICKLE_BYTES:
+            self._patience_s, self._trickled = _PIECE_TIMEOUT_S, 0
+        return data
+
     async def _chunks(self) -> AsyncIterator[bytes]:
         while True:
-            async with asyncio.timeout(_PIECE_TIMEOUT_S):
-                line = await self._reader.readuntil(b"\r\n")
+            line = await self._awaited(self._reader.readuntil(b"\r\n"))
             digits = line.split(b";")[0].strip()
             if _CHUNK_SIZE.fullmatch(digits) is None:
                 raise asyncio.IncompleteReadError(line, None)
             size = int(digits, 16)
             async for piece in self._counted(size):
                 yield piece
-            async with asyncio.timeout(_PIECE_TIMEOUT_S):
-                await self._reader.readuntil(b"\r\n")
+            await self._awaited(self._reader.readuntil(b"\r\n"))
             if size == 0:
                 return
 

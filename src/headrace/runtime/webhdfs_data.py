@@ -1,15 +1,18 @@
 """WebHDFS, the half that moves data: OPEN, CREATE, APPEND and GETFILECHECKSUM.
 
 Owns: the operations' parameters and answers. A DataNode's HTTP port serves it, and a NameNode's
-where it proxies. The file's user is the request's `user.name`; the NameNode is the one this node
-belongs to, whatever address a redirect named.
+where it proxies. The file's user is the request's `user.name`, or whom it names in `doas`: whether
+he may act for that one, the NameNode is asked on every connection. It is the one this node belongs
+to, whatever address a redirect named.
 """
 
 import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import quote
 
+from headrace.base.errors import ProtocolError
 from headrace.base.web import JSON, WebRequest, WebResponse, WebStream
 from headrace.runtime.block_streams import BlockFailed
 from headrace.runtime.dfs_client import DfsClient
@@ -18,16 +21,19 @@ from headrace.runtime.web import Stream
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+from headrace.wire.hadoop.rpc_calls import RpcUser
 from headrace.wire.hadoop.web_refusals import web_body, web_status
+from headrace.wire.hadoop.web_users import web_user
 
 PREFIX = "/webhdfs/v1/"
-_DEFAULT_USER = "dr.who"
 _SHORT_MAX, _LONG_MAX = 2**15 - 1, 2**63 - 1
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _MODE = re.compile(r"[0-7]{1,5}")
+_PLAIN_IN_PATHS = "/!'()*,;:$&+=@"
+"""What java.net.URI leaves as it is in a path, besides letters, digits and -._~"""
 
 _Operation = Callable[
-    [str, str, dict[str, str], AsyncIterator[bytes]], Awaitable[WebResponse | WebStream]
+    [RpcUser, str, dict[str, str], AsyncIterator[bytes]], Awaitable[WebResponse | WebStream]
 ]
 
 
@@ -60,17 +66,17 @@ class WebHdfsData:
             serve = self._operations.get((request.method, request.query.get("op", "").upper()))
             if serve is None:
                 raise _invalid(f"no {request.query.get('op', 'op')} by {request.method} here")
-            user = request.query.get("doas") or request.query.get("user.name") or _DEFAULT_USER
+            user = web_user(request.query)
             path = "/" + request.path[len(PREFIX) :].rstrip("/")
             return await serve(user, path, request.query, body)
         except RemoteError as error:
             return WebResponse(web_status(error), web_body(error), JSON)
-        except (RpcUnavailable, BlockFailed, OSError) as error:
+        except (RpcUnavailable, BlockFailed, ProtocolError, OSError) as error:
             told = RemoteError(java.IO, str(error))
             return WebResponse(web_status(told), web_body(told), JSON)
 
     async def _open(
-        self, user: str, path: str, query: dict[str, str], _: AsyncIterator[bytes]
+        self, user: RpcUser, path: str, query: dict[str, str], _: AsyncIterator[bytes]
     ) -> WebStream:
         located = await self._dfs.locate(user, path)
         offset = _number(query, "offset", 0)
@@ -83,11 +89,9 @@ class WebHdfsData:
         return WebStream(200, length, self._dfs.read(located, offset, length))
 
     async def _create(
-        self, user: str, path: str, query: dict[str, str], body: AsyncIterator[bytes]
+        self, user: RpcUser, path: str, query: dict[str, str], body: AsyncIterator[bytes]
     ) -> WebResponse:
-        defaults = (
-            await self._dfs.call(user, "getServerDefaults", pb.GetServerDefaultsRequestProto())
-        ).serverDefaults
+        defaults = await self._dfs.server_defaults(user)
         overwrite = query.get("overwrite", "false").lower() == "true"
         request = pb.CreateRequestProto(
             src=path,
@@ -100,16 +104,17 @@ class WebHdfsData:
         request.masked.perm = _mode(query.get("permission", "644"))
         await self._dfs.create(user, request, body)
         host, port = self._namenode
-        return WebResponse(201, headers={"Location": f"hdfs://{host}:{port}{path}"})
+        where = f"hdfs://{host}:{port}{quote(path, _PLAIN_IN_PATHS)}"
+        return WebResponse(201, headers={"Location": where})
 
     async def _append(
-        self, user: str, path: str, _: dict[str, str], body: AsyncIterator[bytes]
+        self, user: RpcUser, path: str, _: dict[str, str], body: AsyncIterator[bytes]
     ) -> WebResponse:
         await self._dfs.append(user, path, body)
         return WebResponse(200)
 
     async def _checksum(
-        self, user: str, path: str, _: dict[str, str], __: AsyncIterator[bytes]
+        self, user: RpcUser, path: str, _: dict[str, str], __: AsyncIterator[bytes]
     ) -> WebResponse:
         # Asked by a thread: the client for it is a blocking one.
         algorithm, value = await asyncio.to_thread(_file_checksum, self._namenode, user, path)
@@ -117,7 +122,7 @@ class WebHdfsData:
         return WebResponse(200, json.dumps({"FileChecksum": body}).encode(), JSON)
 
 
-def _file_checksum(namenode: tuple[str, int], user: str, path: str) -> tuple[str, bytes]:
+def _file_checksum(namenode: tuple[str, int], user: RpcUser, path: str) -> tuple[str, bytes]:
     from headrace.client.file_checksum import ChecksumUnavailable, file_checksum
     from headrace.client.namenode import NameNodeClient
 

@@ -23,7 +23,8 @@ import org.apache.hadoop.util.ToolRunner;
 /**
  * One resident JVM that runs the command-line tools of Apache Hadoop one after the other.
  *
- * Request  (stdin):  int32 count, count x (int32 size, UTF-8): user, tool class, arguments;
+ * Request  (stdin):  int32 count, count x (int32 size, UTF-8): user (or
+ *                    real user > effective user), tool class, arguments;
  *                    int32 size, bytes: what the tool reads from its standard input.
  * Response (stdout): int32 exit status; int32 size, bytes: stdout; int32 size, bytes: stderr.
  */
@@ -68,8 +69,7 @@ public final class HadoopTools {
     private static int run(String[] words, PrintStream out) {
         String[] arguments = Arrays.copyOfRange(words, 2, words.length);
         try {
-            UserGroupInformation user = UserGroupInformation.createRemoteUser(words[0]);
-            return user.doAs((PrivilegedExceptionAction<Integer>) () -> {
+            return user(words[0]).doAs((PrivilegedExceptionAction<Integer>) () -> {
                 Configuration conf = new HdfsConfiguration();
                 try {
                     return ToolRunner.run(conf, tool(words[1], conf, out), arguments);
@@ -83,6 +83,15 @@ public final class HadoopTools {
             thrown.printStackTrace();
             return 255;
         }
+    }
+
+    private static UserGroupInformation user(String name) {
+        int at = name.indexOf('>');
+        if (at < 0) {
+            return UserGroupInformation.createRemoteUser(name);
+        }
+        UserGroupInformation real = UserGroupInformation.createRemoteUser(name.substring(0, at));
+        return UserGroupInformation.createProxyUser(name.substring(at + 1), real);
     }
 
     private static Tool tool(String name, Configuration conf, PrintStream out) throws Exception {

@@ -15,6 +15,7 @@ from headrace.runtime.block_streams import BlockFailed
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
+from headrace.wire.hadoop.rpc_calls import RpcUser
 
 REMAINS = Remains("/f", "/lost+found/f", 0o640, "ann")
 
@@ -26,7 +27,7 @@ class Files:
     def __init__(self, blocks: str, *, is_there: bool = False) -> None:
         self.blocks = blocks
         self.is_there = is_there
-        self.calls: list[tuple[str, str, Any]] = []
+        self.calls: list[tuple[RpcUser, str, Any]] = []
         self.written: dict[str, bytes] = {}
         self.is_closed = False
 
@@ -36,14 +37,14 @@ class Files:
     def close(self) -> None:
         self.is_closed = True
 
-    async def call(self, user: str, method: str, request: Any) -> Any:
+    async def call(self, user: RpcUser, method: str, request: Any) -> Any:
         self.calls.append((user, method, request))
         answer = pb.GetFileInfoResponseProto()
         if self.is_there:
             answer.fs.SetInParent()
         return answer
 
-    async def locate(self, _user: str, _path: str) -> hdfs.LocatedBlocksProto:
+    async def locate(self, _user: RpcUser, _path: str) -> hdfs.LocatedBlocksProto:
         located = hdfs.LocatedBlocksProto()
         for index, kind in enumerate(self.blocks):
             block = located.blocks.add(offset=index * 10, corrupt=kind == "c")
@@ -62,7 +63,7 @@ class Files:
         yield bytes([index]) * (length - 4)
 
     async def create(
-        self, _user: str, request: pb.CreateRequestProto, pieces: AsyncIterator[bytes]
+        self, _user: RpcUser, request: pb.CreateRequestProto, pieces: AsyncIterator[bytes]
     ) -> None:
         assert request.masked.perm == 0o640
         self.written[request.src] = b"".join([piece async for piece in pieces])
@@ -107,7 +108,7 @@ def test_each_stretch_is_a_file(
     }
     (folder,) = [request for _, method, request in files.calls if method == "mkdirs"]
     assert (folder.src, folder.masked.perm) == ("/lost+found/f", 0o750)
-    assert {user for user, _, _ in files.calls} == {"ann"}
+    assert {user for user, _, _ in files.calls} == {RpcUser("ann")}
 
 
 def test_a_block_that_fails_ends_its_stretch_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

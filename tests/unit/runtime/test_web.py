@@ -1,6 +1,8 @@
 """HTTP that is none, or that two readers would understand differently: answered or closed."""
 
 import asyncio
+import contextlib
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -17,24 +19,48 @@ Talk = Callable[[bytes], Awaitable[bytes]]
 
 
 class Site:
-    """`/page` takes no body, `/stream` reads all of its."""
+    """`/page` takes no body, `/stream` reads all of its, `/echo` says in a header what it is told
+    and `/pieces` does so in front of a stream."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.bodies: list[bytes] = []
         self.server = WebServer(
-            {"/page": lambda request: text(200, f"{request.method} {request.query}")},
+            {
+                "/page": lambda request: text(200, f"{request.method} {request.query}"),
+                "/echo": lambda request: WebResponse(307, headers=_told(request)),
+                "/typed": lambda request: text(200, "", request.query["value"]),
+            },
             EventLog(self.lines.append, SystemClock()),
             streams=self._choose,
         )
 
     def _choose(self, request: WebRequest) -> Stream | None:
-        return self._stream if request.path == "/stream" else None
+        streams: dict[str, Stream] = {
+            "/stream": self._stream,
+            "/pieces": self._pieces,
+            "/refused": _refuse,
+        }
+        return streams.get(request.path)
+
+    async def _pieces(self, request: WebRequest, _: AsyncIterator[bytes]) -> WebStream:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"body"
+
+        return WebStream(200, 4, pieces(), headers=_told(request))
 
     async def _stream(self, _: WebRequest, body: AsyncIterator[bytes]) -> WebResponse | WebStream:
         whole = b"".join([piece async for piece in body])
         self.bodies.append(whole)
         return text(200, f"{len(whole)}")
+
+
+async def _refuse(_: WebRequest, __: AsyncIterator[bytes]) -> WebResponse:
+    return text(403, "not a byte of it\n")
+
+
+def _told(request: WebRequest) -> dict[str, str]:
+    return {request.query.get("name", "Location"): request.query["value"]}
 
 
 def talk(site: Site, *requests: bytes, end: bool = True) -> bytes:
@@ -162,3 +188,128 @@ def test_a_body_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         answer = talk(site, data, end=False)
         assert b" 200 " not in answer
         assert site.bodies == []
+
+
+# -- headers of an answer -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/echo", "/pieces", "/typed"])
+@pytest.mark.parametrize("value", ["%0d%0aSet-Cookie:a=b", "a%0Ab", "a%0Db", "a%00b", "%E6%97%A5"])
+def test_no_page_can_end_the_line_of_its_header(path: str, value: str) -> None:
+    site = Site()
+    answer = talk(site, f"GET {path}?value={value} HTTP/1.1\r\n\r\n".encode(), GOOD)
+    assert statuses(answer) == [500, 200]
+    assert b"Set-Cookie" not in answer
+    assert b"?" not in answer
+    assert any("header_refused" in line for line in site.lines)
+
+
+def test_nor_that_of_its_name() -> None:
+    site = Site()
+    answer = talk(site, b"GET /echo?name=a%0d%0aSet-Cookie&value=b HTTP/1.1\r\n\r\n")
+    assert statuses(answer) == [500]
+    assert b"Set-Cookie" not in answer
+
+
+def test_an_ordinary_header_goes_out_as_it_is() -> None:
+    answer = talk(Site(), b"GET /pieces?value=hdfs://h:1/a%2520b HTTP/1.1\r\n\r\n")
+    assert b"\r\nLocation: hdfs://h:1/a%20b\r\n" in answer
+    assert b"\r\nX-Content-Type-Options: nosniff\r\n" in answer
+    assert answer.endswith(b"\r\n\r\nbody")
+
+
+# -- clients that trickle -----------------------------------------------------------------------
+
+
+async def _whole(reader: asyncio.StreamReader) -> bytes:
+    with contextlib.suppress(ConnectionError):
+        return await reader.read()
+    return b""
+
+
+@pytest.mark.parametrize("path", ["/refused", "/page"])
+def test_a_client_that_is_still_sending_hears_its_refusal(path: str) -> None:
+    site = Site()
+    head = f"PUT {path} HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n".encode()
+
+    async def run() -> bytes:
+        host, port = await site.server.listen("127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection(host, port)
+                writer.write(head)
+                for _ in range(20):
+                    writer.write(bytes(1_000_000))
+                    await writer.drain()
+                answer = await reader.read()
+                writer.close()
+                return answer
+        finally:
+            site.server.close()
+
+    answer = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run())
+    assert statuses(answer) in ([403], [413])
+    assert answer.endswith(b"\n")
+
+
+def trickle(site: Site, head: bytes, piece: bytes, *, gap_s: float = 0.005) -> int:
+    """How many pieces were sent, one after the other, before the server hung up."""
+
+    async def run() -> int:
+        host, port = await site.server.listen("127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection(host, port)
+                writer.write(head)
+                hung_up = asyncio.ensure_future(_whole(reader))
+                sent = 0
+                while sent < PIECES_MAX and not hung_up.done():
+                    writer.write(piece)
+                    sent += 1
+                    await asyncio.wait([hung_up], timeout=gap_s)
+                hung_up.cancel()
+                writer.transport.abort()
+                return sent
+        finally:
+            site.server.close()
+
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run())
+
+
+PIECES_MAX = 600
+TRICKLING = {
+    "a head": (b"GET /page HTTP/1.1\r\nX: ", b"x"),
+    "headers": (b"GET /page HTTP/1.1\r\n", b"X: y\r\n"),
+    "a page's body": (b"PUT /page HTTP/1.1\r\nContent-Length: 9999\r\n\r\n", b"x"),
+    "a stream's body": (b"PUT /stream HTTP/1.1\r\nContent-Length: 9999\r\n\r\n", b"x"),
+    "chunks": (b"PUT /stream HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    "a chunk's size": (b"PUT /stream HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+}
+
+
+@pytest.mark.parametrize("name", TRICKLING)
+def test_a_trickle_is_given_up_in_bounded_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for bound in ("_HEAD_TIMEOUT_S", "_PIECE_TIMEOUT_S"):
+        monkeypatch.setattr(web, bound, 0.1)
+    site = Site()
+    head, piece = TRICKLING[name]
+    assert trickle(site, head, piece) < PIECES_MAX
+    assert site.bodies == []
+
+
+def test_a_slow_body_that_does_come_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A KiB now and then is enough, however long the whole takes."""
+    monkeypatch.setattr(web, "_PIECE_TIMEOUT_S", 0.5)
+    site = Site()
+    head = b"PUT /stream HTTP/1.1\r\nConnection: close\r\nContent-Length: 61440\r\n\r\n"
+    assert trickle(site, head, b"x" * 1024, gap_s=0.015) >= 60
+    assert site.bodies == [b"x" * 61440]
+
+
+def test_a_packed_body_stays_packed() -> None:
+    """What would be a bomb when unpacked is so many bytes as it is."""
+    site = Site()
+    packed = gzip.compress(bytes(10_000_000))
+    head = b"PUT /stream HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+    assert statuses(talk(site, head % len(packed) + packed)) == [200]
+    assert site.bodies == [packed]

@@ -10,6 +10,7 @@ from tests.wire.hadoop.rpc_peer import Server
 
 from headrace.base.promise import Promise
 from headrace.runtime.hadoop_client import RpcClient, RpcUnavailable
+from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
@@ -89,6 +90,24 @@ def test_a_broken_connection_fails_its_calls_and_is_made_again() -> None:
         assert run(act, server.port) == 4
         assert server.tcp is not None
         assert server.tcp.counters.accepted == 2
+
+
+def test_a_user_who_may_not_come_in_hears_why() -> None:
+    def nobody(real_user: str, user: str) -> None:
+        raise RemoteError(java.AUTHORIZATION, f"User: {real_user or user} may not")
+
+    async def act(client: RpcClient) -> None:
+        calls = [block_size(client, "x"), block_size(client, "y")]
+        for call in calls:
+            with pytest.raises(RemoteError, match="User: anna may not") as refused:
+                await settled(call)
+            assert refused.value.class_name == java.AUTHORIZATION
+        assert not client.busy
+
+    with Server() as server:
+        server.endpoint.authorize = nobody
+        run(act, server.port)
+        assert server.methods.calls == []
 
 
 def test_nobody_there() -> None:

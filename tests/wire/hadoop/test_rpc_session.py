@@ -20,6 +20,7 @@ from headrace.wire.hadoop.protos.rpc_header_pb2 import (
     RpcResponseHeaderProto,
     RpcSaslProto,
 )
+from headrace.wire.hadoop.rpc_calls import RpcUser
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE, HA_SERVICE
 
 FATAL = RpcResponseHeaderProto.FATAL
@@ -264,6 +265,24 @@ def test_calls_before_the_broken_one_are_answered(raw: Raw) -> None:
     raw.open().send(block_size_call(1) + rpc_frames.frame(header(-7)))
     assert raw.answer()[0].callId == 1
     assert raw.answer()[0].status == FATAL
+
+
+def test_a_real_user_who_may_not_is_told_before_his_first_call(server: Server) -> None:
+    def nobody(real_user: str, user: str) -> None:
+        if real_user:
+            raise RemoteError(java.AUTHORIZATION, f"User: {real_user} may not be {user}")
+
+    server.endpoint.authorize = nobody
+    request = client.GetPreferredBlockSizeRequestProto(filename="four")
+    for _ in range(20):
+        with (
+            BlockingRpcClient("127.0.0.1", server.port, RpcUser("anna", real="eve")) as eve,
+            pytest.raises(RemoteError, match="User: eve may not be anna") as refused,
+        ):
+            eve.call("getPreferredBlockSize", request)
+        assert refused.value.class_name == java.AUTHORIZATION
+    assert server.methods.calls == []
+    assert_serves(server)
 
 
 @pytest.mark.parametrize("call_id", [0, 1, 127, 128, 300_000, 2**31 - 1])

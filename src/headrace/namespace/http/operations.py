@@ -264,10 +264,6 @@ POST: dict[str, Operation] = {
         lambda path, p: asked.Concat(path, tuple(p.required("sources").split(","))),
         done,
     ),
-    "TRUNCATE": (
-        lambda path, p: asked.Truncate(path, p.number("newlength", -1), "webhdfs"),
-        boolean,
-    ),
     "UNSETSTORAGEPOLICY": (lambda path, _: asked.UnsetStoragePolicy(path), done),
     "UNSETECPOLICY": _ERASURE_CODING,
 }

@@ -7,14 +7,9 @@ from headrace.base.web import WebRequest
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 
-DEFAULT_USER = "dr.who"
-"""Who a request without `user.name` comes from, as with Apache's."""
-
 _MODE_MAX = 0o1777
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
-_USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*[$]?")
-"""`dfs.webhdfs.user.provider.user.pattern`."""
 
 
 class Parameters:
@@ -63,24 +58,6 @@ class Parameters:
         if not 0 <= mode <= _MODE_MAX:
             raise invalid(f'Invalid value for webhdfs parameter "{name}": {value}')
         return mode
-
-    @property
-    def user(self) -> str:
-        """Who asks."""
-        return self._name("user.name") or DEFAULT_USER
-
-    @property
-    def impersonated(self) -> str:
-        """For whom he asks, if for somebody else."""
-        return self._name("doas")
-
-    def _name(self, parameter: str) -> str:
-        name = self.text(parameter)
-        if name and _USER.fullmatch(name) is None:
-            raise invalid(
-                f'Invalid value: "{name[:40]}" does not belong to the domain of {parameter}'
-            )
-        return name
 
 
 def invalid(message: str) -> RemoteError:

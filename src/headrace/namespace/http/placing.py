@@ -2,8 +2,8 @@
 
 OPEN and GETFILECHECKSUM go to a DataNode that holds the block, CREATE and APPEND to any live
 one. The redirect carries the request's own query, names the user (him that `doas` names, if he may
-be acted for) and this NameNode's RPC address, whatever the request says of them; with
-`noredirect=true` the address is the answer.
+be acted for) and this NameNode's RPC address, whatever the request says of them; a delegation token
+is left behind, as nobody here asks for one. With `noredirect=true` the address is the answer.
 """
 
 from urllib.parse import quote, urlencode
@@ -80,7 +80,7 @@ class DataPlaces:
         self, node: DatanodeDescriptor, path: str, request: WebRequest, caller: Caller
     ) -> str:
         identity = node.identity
-        left_out = ("noredirect", "user.name", "doas", "namenoderpcaddress")
+        left_out = ("noredirect", "user.name", "doas", "delegation", "namenoderpcaddress")
         query = [(name, value) for name, value in request.query.items() if name not in left_out]
         query.append(("user.name", caller.user))
         query.append(("namenoderpcaddress", self._rpc_address))

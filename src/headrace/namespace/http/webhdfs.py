@@ -3,7 +3,7 @@
 Owns: the tables of operations. Data (OPEN, CREATE, APPEND, GETFILECHECKSUM) is a DataNode's:
 such a request is sent there by a redirect that carries its query and names this NameNode.
 Spec: Hadoop 3.5's WebHDFS REST API. An operation has no client id: nothing is remembered for it.
-`doas` is for superusers: no proxy users are configured.
+Who may name somebody else in `doas` is `namespace.impersonation`'s.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,16 @@ from headrace.namespace.http.operations import (
 from headrace.namespace.http.parameters import Parameters, invalid
 from headrace.namespace.http.placing import DataPlaces
 from headrace.namespace.http.snapshot_shapes import storage_policy
+from headrace.namespace.impersonation import Impersonation
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.ops.storage_policy import POLICIES
 from headrace.namespace.paths import split
-from headrace.namespace.permissions import is_superuser
 from headrace.namespace.rpc.asking import ask
 from headrace.namespace.rpc.translation import Groups
 from headrace.namespace.values import DirectoryListing, FileStatus, XAttr
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.web_users import web_user
 
 PREFIX = "/webhdfs/v1/"
 
@@ -65,6 +66,7 @@ class WebHdfs:
     def __init__(self, namenode: NameNode, groups: Groups, rpc_address: str) -> None:
         self._namenode = namenode
         self._groups = groups
+        self._impersonation = Impersonation(namenode.ns, groups)
         self._places = DataPlaces(namenode, rpc_address)
         self._special: dict[tuple[str, str], Callable[..., Promise[WebResponse]]] = {
             ("GET", "GETFILESTATUS"): self._file_status,
@@ -91,6 +93,7 @@ class WebHdfs:
             ("GET", "GETSTATUS"): self._fs_status,
             ("GET", "GETDELEGATIONTOKEN"): self._no_token,
             ("PUT", "RENAME"): self._rename,
+            ("POST", "TRUNCATE"): self._truncate,
         }
 
     def operations(self) -> set[tuple[str, str]]:
@@ -123,7 +126,8 @@ class WebHdfs:
             path = path.rstrip("/")
         split(path)  # a URL with names that nobody could make is a mistake, whatever is asked
         parameters = Parameters(request)
-        user = self._user(parameters)
+        user, real_user = web_user(request.query)
+        self._impersonation.require(real_user, user)
         caller = Caller(user, self._groups(user), b"", -1, request.address)
         operation = (request.method, parameters.required("op").upper())
         if operation in MOVES_DATA:
@@ -139,18 +143,6 @@ class WebHdfs:
             )
         ask_for, show = table[operation[1]]
         return ask(self._namenode, ask_for(path, parameters), caller).map(show)
-
-    def _user(self, parameters: Parameters) -> str:
-        """Who asks; for whom somebody else asks, if he may."""
-        user, wanted = parameters.user, parameters.impersonated
-        if not wanted or wanted == user:
-            return user
-        asking = Caller(user, self._groups(user), b"", -1, "")
-        if not is_superuser(self._namenode.ns, asking):
-            raise RemoteError(
-                java.AUTHORIZATION, f"User: {user} is not allowed to impersonate {wanted}"
-            )
-        return wanted
 
     # -- what needs more than a question and an answer ---------------------------------------
 
@@ -310,9 +302,20 @@ class WebHdfs:
 
     def _rename(self, path: str, p: Parameters, caller: Caller) -> Promise[WebResponse]:
         destination = p.required("destination")
-        options = p.text("renameoptions").upper().split(",")
         if not p.text("renameoptions"):
             request: Any = asked.Rename(path, destination)
             return ask(self._namenode, request, caller).map(boolean)
-        request = asked.Rename2(path, destination, overwrite="OVERWRITE" in options)
+        options = set(p.text("renameoptions").upper().split(","))
+        if unknown := options - {"NONE", "OVERWRITE", "TO_TRASH"}:
+            raise invalid(
+                'Invalid value for webhdfs parameter "renameoptions": No enum constant '
+                f"org.apache.hadoop.fs.Options.Rename.{min(unknown)[:40]}"
+            )
+        request = asked.Rename2(path, destination, "OVERWRITE" in options, "TO_TRASH" in options)
         return ask(self._namenode, request, caller).map(done)
+
+    def _truncate(self, path: str, p: Parameters, caller: Caller) -> Promise[WebResponse]:
+        # A writer of its own: one that cuts meanwhile is somebody else.
+        writer = f"DFSClient_{self._namenode.random.getrandbits(63)}"
+        request = asked.Truncate(path, p.number("newlength", -1), writer)
+        return ask(self._namenode, request, caller).map(boolean)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from headrace.namespace.impersonation import Impersonation
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.batched_listing import batched_listing_handlers
 from headrace.namespace.rpc.client_access import ACCESS
@@ -42,6 +43,7 @@ def namenode_endpoint(
         reads=short_reads(namenode, groups),
         writes=short_writes(namenode, groups),
     )
+    endpoint.authorize = Impersonation(namenode.ns, groups).require
     endpoint.hold = namenode.journal.hold
     endpoint.serve(protocols.FILE_SET, handlers(namenode, callers, FILE_SETS))
     endpoint.serve(protocols.DATANODE_ADMIN, DatanodeAdminCalls(namenode, callers).handlers())

@@ -27,7 +27,7 @@ class Translation(NamedTuple):
 
 
 class Callers:
-    """Makes callers of calls; a proxy user acts as the user he names."""
+    """Makes callers of calls. A real user acts as the user he names: the opening saw to it."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups

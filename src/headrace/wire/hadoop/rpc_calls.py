@@ -5,6 +5,7 @@ The opening is that of a SIMPLE client: no SASL, the user named in the context.
 """
 
 from functools import cache
+from typing import NamedTuple
 
 from google.protobuf.message import Message
 
@@ -24,11 +25,22 @@ from headrace.wire.hadoop.protos.rpc_header_pb2 import (
 from headrace.wire.hadoop.rpc_protocols import RpcProtocol
 
 
-def opening(user: str, protocol_name: str, client_id: bytes) -> bytes:
+class RpcUser(NamedTuple):
+    """Who calls: `real`, if there is one, in the name of `effective`."""
+
+    effective: str
+    real: str = ""
+
+
+class ConnectionRefused(RemoteError):
+    """The server ended the connection because of who calls: no call on it was executed."""
+
+
+def opening(user: RpcUser | str, protocol_name: str, client_id: bytes) -> bytes:
     """All that goes before the first call."""
-    context = IpcConnectionContextProto(
-        userInfo=UserInformationProto(effectiveUser=user), protocol=protocol_name
-    )
+    effective, real = RpcUser(user) if isinstance(user, str) else user
+    named = UserInformationProto(effectiveUser=effective, realUser=real or None)
+    context = IpcConnectionContextProto(userInfo=named, protocol=protocol_name)
     start = frames.MAGIC + bytes((frames.VERSION, 0, frames.AUTH_NONE))
     return start + frames.frame(_header(frames.CALL_ID_CONTEXT, client_id, -1), context)
 
@@ -74,6 +86,8 @@ def read_answer(frame: memoryview) -> tuple[RpcResponseHeaderProto, int]:
     """The header of an answer, and where its body is. A FATAL one raises what it says."""
     header, position = frames.take_message(RpcResponseHeaderProto, frame, 0)
     if header.status == RpcResponseHeaderProto.FATAL:
+        if header.errorDetail == RpcResponseHeaderProto.FATAL_UNAUTHORIZED:
+            raise ConnectionRefused(header.exceptionClassName, header.errorMsg)
         raise ProtocolError(f"{header.exceptionClassName}: {header.errorMsg}")
     return header, position
 

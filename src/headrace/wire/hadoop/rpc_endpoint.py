@@ -46,6 +46,10 @@ class Later(NamedTuple):
 Handler = Callable[[Any, RpcCall], "Message | bytes | Promise[Any] | Later"]
 """Its answer: a message, the bytes of one, or either later."""
 
+Authorize = Callable[[str, str], None]
+"""Raises RemoteError if the first, the real user of a connection ("": there is none), may not act
+as the second, its effective one."""
+
 ShortRead = Callable[[bytes, "RpcSession"], bytes | None]
 """The short way of a read that is asked very often: from the bytes of a request to those of its
 answer, which leaves when the endpoint's `hold` lets it. None: this request takes the handler's
@@ -104,6 +108,8 @@ class RpcEndpoint:
     def __init__(self, on_handler_failure: Callable[[str, BaseException], None]) -> None:
         self.refused: Counter[str] = Counter()
         self.on_handler_failure = on_handler_failure
+        self.authorize: Authorize = lambda _, __: None
+        """Nobody is refused where no call asks who it is from."""
         self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
         """Keeps the answer of a short way until it may leave; False: that is now."""
         self.on_client_gone: Callable[[bytes], None] = lambda _: None

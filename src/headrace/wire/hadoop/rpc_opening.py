@@ -1,6 +1,7 @@
 """How a conversation of Hadoop RPC opens: preamble, SASL, context; and how any ends that is broken.
 
-Owns: the order of the opening, who the peer says he is, and the FATAL answer.
+Owns: the order of the opening, who the peer says he is, and the FATAL answer. A real user who may
+not act as the user he names does not come in.
 Must not know: calls (`rpc_session`), sockets.
 
     OPENING ─ hrpc 9 ─┬─ auth SASL ─ NEGOTIATE ⟶ SUCCESS ─┐
@@ -20,6 +21,7 @@ from headrace.wire.hadoop import rpc_frames as frames
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos.ipc_connection_context_pb2 import IpcConnectionContextProto
 from headrace.wire.hadoop.protos.rpc_header_pb2 import RpcResponseHeaderProto, RpcSaslProto
+from headrace.wire.hadoop.rpc_endpoint import Authorize
 from headrace.wire.hadoop.texts import check_texts
 
 _USER_CHARS_MAX: Final = 1024
@@ -33,9 +35,10 @@ class Stage(Enum):
 
 
 class RpcOpening:
-    __slots__ = ("_out", "_real_user", "_stage", "_transport", "host", "user")
+    __slots__ = ("_authorize", "_out", "_real_user", "_stage", "_transport", "host", "user")
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, authorize: Authorize, transport: Transport) -> None:
+        self._authorize = authorize
         self._transport = transport
         self.host = transport.peer.rpartition(":")[0]
         self._stage = Stage.OPENING
@@ -109,6 +112,15 @@ class RpcOpening:
             self._unauthorized("the context names no user")
         self.user = short_name(user)
         self._real_user = short_name(context.userInfo.realUser)
+        try:
+            self._authorize(self._real_user, self.user)
+        except RemoteError as error:
+            self._fatal(
+                RpcResponseHeaderProto.FATAL_UNAUTHORIZED,
+                error.class_name,
+                error.message,
+                frames.CALL_ID_CONTEXT & 0xFFFFFFFF,
+            )
         self._stage = Stage.CALLS
 
     def _unauthorized(self, text: str) -> NoReturn:

@@ -66,7 +66,7 @@ class RpcSession(RpcOpening):
     )
 
     def __init__(self, endpoint: RpcEndpoint, transport: Transport) -> None:
-        super().__init__(transport)
+        super().__init__(endpoint.authorize, transport)
         self._endpoint = endpoint
         self._tails = (b"", b"")
         """Of the headers of the client that called last, and of their answers."""
