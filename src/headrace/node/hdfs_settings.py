@@ -7,6 +7,7 @@ Must not know: how anything is served.
 import contextlib
 import ipaddress
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,7 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
     return NamespaceSettings(
         superuser=superuser,
         supergroup=config["dfs.permissions.superusergroup"],
-        administrators=frozenset(
-            filter(None, map(str.strip, config["dfs.cluster.administrators"].split(",")))
-        ),
+        administrators=_administrators(config),
         permissions_enabled=config["dfs.permissions.enabled"],
         acls_enabled=config["dfs.namenode.acls.enabled"],
         xattrs_enabled=config["dfs.namenode.xattrs.enabled"],
@@ -95,6 +94,25 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         checkpoint_interval_ms=config["dfs.namenode.checkpoint.period"] * 1000,
         cache_refresh_ms=config["dfs.namenode.path.based.cache.refresh.interval.ms"],
     )
+
+
+def _administrators(config: dict[str, Any]) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, config["dfs.cluster.administrators"].split(","))))
+
+
+class Superusers:
+    """Who may give a DataNode orders: who runs it, and the superusers of the namespace."""
+
+    def __init__(
+        self, config: dict[str, Any], owner: str, groups: Callable[[str], tuple[str, ...]]
+    ) -> None:
+        self._are_checked = bool(config["dfs.permissions.enabled"])
+        self._names = _administrators(config) | {owner}
+        self._group = str(config["dfs.permissions.superusergroup"])
+        self._groups = groups
+
+    def __call__(self, user: str) -> bool:
+        return not self._are_checked or user in self._names or self._group in self._groups(user)
 
 
 def read_hosts(config: dict[str, Any]) -> Hosts:
