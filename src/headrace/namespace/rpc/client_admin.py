@@ -99,7 +99,7 @@ class AdminCalls:
             corrupt_blocks=stats.corrupt_blocks,
             missing_blocks=stats.missing_blocks,
             missing_repl_one_blocks=stats.missing_repl_one_blocks,
-            blocks_in_future=0,
+            blocks_in_future=stats.future_bytes,
             pending_deletion_blocks=stats.pending_deletion_blocks,
         )
 
@@ -112,9 +112,10 @@ class AdminCalls:
             corrupt_blocks=stats.corrupt_blocks,
             missing_blocks=stats.missing_blocks,
             missing_repl_one_blocks=stats.missing_repl_one_blocks,
-            blocks_in_future=0,
+            blocks_in_future=stats.future_bytes,
             pending_deletion_blocks=stats.pending_deletion_blocks,
-            highest_prio_low_redundancy_blocks=0,
+            highest_prio_low_redundancy_blocks=stats.highest_priority_blocks,
+            badly_distributed_blocks=stats.badly_placed_blocks,
         )
 
     def get_fs_ec_block_group_stats(
@@ -127,6 +128,7 @@ class AdminCalls:
             blocks_in_future=0,
             pending_deletion_blocks=0,
             highest_prio_low_redundancy_blocks=0,
+            badly_distributed_blocks=0,
         )
 
     def get_datanode_report(

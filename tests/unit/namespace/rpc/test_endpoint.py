@@ -7,6 +7,7 @@ import pytest
 
 from headrace.base.promise import Promise
 from headrace.namespace import requests
+from headrace.namespace.datanodes import ReportedReplica
 from headrace.namespace.rpc.asking import ASKS
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.testing.namenode import SUPERUSER, SimulatedNameNode
@@ -149,6 +150,43 @@ def test_numbers_below_zero_survive_unsigned_fields(port: Port) -> None:
             "truncate",
             pb.TruncateRequestProto(src="/d", newLength=2**64 - 5, clientName="c"),
         )
+
+
+def test_figures_of_blocks_at_risk(port: Port) -> None:
+    def figures() -> Any:
+        request = pb.GetFsReplicatedBlockStatsRequestProto()
+        return port.call("getFsReplicatedBlockStats", request)
+
+    cluster = port.cluster
+    cluster.write("/f", 100)
+    assert (figures().low_redundancy, figures().highest_prio_low_redundancy_blocks) == (0, 0)
+    cluster.nodes[0].is_running = False
+    cluster.run(cluster.settings.datanode_dead_ms + 60_000)
+    assert (figures().low_redundancy, figures().highest_prio_low_redundancy_blocks) == (1, 0)
+    cluster.nodes[1].is_running = False
+    cluster.run(cluster.settings.datanode_dead_ms + 60_000)
+    assert (figures().low_redundancy, figures().highest_prio_low_redundancy_blocks) == (1, 1)
+
+
+def test_bytes_from_the_future_are_told_while_they_count(port: Port) -> None:
+    def told() -> tuple[int, int]:
+        again = Port(cluster)
+        stats = again.call("getFsStats", pb.GetFsStatusRequestProto())
+        blocks = again.call("getFsReplicatedBlockStats", pb.GetFsReplicatedBlockStatsRequestProto())
+        return stats.blocks_in_future, blocks.blocks_in_future
+
+    cluster = port.cluster
+    for path in ("/f", "/g"):  # of a single block, none has to be reported
+        cluster.write(path, 100)
+    node = cluster.nodes[0]
+    stamp = cluster.ns.generation_stamp + 9
+    future = ReportedReplica(cluster.ns.last_block_id + 7, 5, stamp)
+    node.replicas[future.block_id] = future
+    assert told() == (0, 0)
+    cluster.restart()
+    assert told() == (5, 5)
+    cluster.namenode.set_safe_mode("force_exit")
+    assert told() == (0, 0)
 
 
 def test_metasave_writes_what_is_wrong(port: Port) -> None:
