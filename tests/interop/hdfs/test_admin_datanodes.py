@@ -4,13 +4,15 @@ One cluster for all tests; the last of them shuts a DataNode down.
 """
 
 import os
+import random
+import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from hdfs_native import WriteOptions
-from tests.faults.test_datanode_kill import SETTINGS, Files, eventually, pipeline_of
+from tests.faults.test_datanode_kill import SETTINGS, Files, eventually, pipeline_of, replica_path
 from tests.interop.hadoop_tools import HadoopTools
 from tests.interop.hdfs.conftest import Shell
 
@@ -29,8 +31,12 @@ def excluded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(excluded: Path) -> Iterator[LocalFileSystem]:
-    hosts = {"dfs.hosts.exclude": str(excluded), "dfs.replication": "2"}
-    with LocalFileSystem(datanodes=3, settings={**SETTINGS, **hosts}) as running:
+    own = {
+        "dfs.hosts.exclude": str(excluded),
+        "dfs.replication": "2",
+        "dfs.block.scanner.volume.bytes.per.second": "0",
+    }
+    with LocalFileSystem(datanodes=3, settings={**SETTINGS, **own}) as running:
         yield running
 
 
@@ -153,6 +159,53 @@ def test_the_bandwidth_of_balancing_reaches_the_datanodes(
             lambda ask=ask: "is 7654321 bytes" in ask().check().stdout,  # type: ignore[misc]
             "it comes with a heartbeat",
         )
+
+
+def calls(cluster: LocalFileSystem, method: str) -> float:
+    """How often the NameNode was asked for it."""
+    with urllib.request.urlopen(f"{cluster.http_url}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    name = f'headrace_namenode_calls_total{{method="{method}"}} '
+    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
+def test_a_reader_of_a_corrupt_replica_tells_the_namenode(
+    hdfs: Shell, cluster: LocalFileSystem, tmp_path: Path
+) -> None:
+    """Hadoop's client finds it, reads another, and says which was bad; scanners are off here."""
+    files = Files(cluster)
+    data = random.Random(7).randbytes(100_000)
+    with files.client.create("/bad", WriteOptions(replication=2)) as file:
+        file.write(data)
+    (block,) = files.blocks("/bad")
+    node = files.nodes_of(block)[0]
+    path = replica_path(node, block.b.blockId)
+    damaged = bytearray(data)
+    damaged[60_000] ^= 1
+    path.write_bytes(damaged)
+    before = calls(cluster, "reportBadBlocks")
+    hdfs("dfs", "-get", "/bad", str(tmp_path / "good")).check()
+    assert (tmp_path / "good").read_bytes() == data
+    assert calls(cluster, "reportBadBlocks") > before
+    assert not any("corrupt" in one.log_text() for one in cluster.datanodes), "by no DataNode"
+
+    def is_replaced() -> bool:
+        good = files.nodes_of(files.blocks("/bad")[0])
+        return len(good) == 2 and not (path.exists() and path.read_bytes() == damaged)
+
+    eventually(is_replaced, "a good copy was made, and the bad one went")
+    for one in files.nodes_of(files.blocks("/bad")[0]):
+        assert replica_path(one, block.b.blockId).read_bytes() == data
+
+
+def test_volumes_of_all_datanodes_are_told(hdfs: Shell, cluster: LocalFileSystem) -> None:
+    """getDatanodeStorageReport, as the disk balancer asks it."""
+    before = calls(cluster, "getDatanodeStorageReport")
+    told = hdfs("diskbalancer", "-report", "-top", "3").check()
+    assert calls(cluster, "getDatanodeStorageReport") == before + 1
+    told_all = told.stdout + told.stderr
+    for node in cluster.datanodes:
+        assert node.where["uuid"] in told_all
 
 
 def test_a_datanode_is_shut_down(hdfs: Shell, cluster: LocalFileSystem) -> None:
