@@ -27,9 +27,8 @@ from headrace.wire.hadoop.protos.hdfs_pb2 import (
 )
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
 from headrace.wire.hadoop.transfer import block_of, signed, unsigned
+from headrace.wire.hadoop.versions import SOFTWARE_VERSION
 
-SOFTWARE_VERSION = "3.5.0"
-"""The Hadoop release whose protocols are spoken: what peers compare."""
 _NO_PLAN = 0
 """DiskBalancerWorkStatus.Result."""
 _NO_PLANS = "this DataNode fills its volumes evenly by itself and carries out no plans"

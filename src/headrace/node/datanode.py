@@ -317,6 +317,7 @@ class DatanodeNode:
             incremental_report_ms=config["dfs.blockreport.incremental.intervalMsec"],
             failed_volumes_tolerated=config["dfs.datanode.failed.volumes.tolerated"],
             cache_report_ms=config["dfs.cachereport.intervalMsec"],
+            min_namenode_version=config["dfs.datanode.min.supported.namenode.version"],
         )
 
     async def _open_ports(self, context: Context, service: NameNodeService) -> None:

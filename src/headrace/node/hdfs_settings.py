@@ -81,6 +81,7 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         heartbeat_interval_ms=heartbeat_ms,
         datanode_dead_ms=10 * heartbeat_ms
         + 2 * int(config["dfs.namenode.heartbeat.recheck-interval"]),
+        min_datanode_version=config["dfs.namenode.min.supported.datanode.version"],
         stale_datanode_ms=config["dfs.namenode.stale.datanode.interval"],
         safemode_threshold=config["dfs.namenode.safemode.threshold-pct"],
         safemode_min_datanodes=config["dfs.namenode.safemode.min.datanodes"],
