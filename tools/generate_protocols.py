@@ -98,6 +98,7 @@ def hdfs() -> str:
             shut_down=lambda: None,
             report_blocks=lambda _: None,
             balancer_bandwidth=lambda: 0,
+            may_administer=lambda _: True,
         ).handlers(),
     }
     text += "\n### A DataNode's RPC port\n" + rpc_rows(datanode)

@@ -236,6 +236,12 @@ _NAMENODE = (
         "Seconds after which a checkpoint is made.",
         _ONE_UP,
     ),
+    _key(
+        "dfs.namenode.min.supported.datanode.version",
+        _S,
+        "2.1.0-beta",
+        "The oldest Hadoop release that a DataNode may be of.",
+    ),
     _key("dfs.hosts", _S, "", "File of the DataNodes that may join; empty: all."),
     _key("dfs.hosts.exclude", _S, "", "File of the DataNodes to decommission."),
     _key(
@@ -303,6 +309,12 @@ _DATANODE = (
         "127.0.0.1:9864",
         "WebHDFS data, /jmx, /metrics.",
         hdfs="0.0.0.0:9864",
+    ),
+    _key(
+        "dfs.datanode.min.supported.namenode.version",
+        _S,
+        "2.1.0-beta",
+        "The oldest Hadoop release that the NameNode may be of.",
     ),
     _key("dfs.datanode.hostname", _S, None, "The name under which clients reach this DataNode."),
     _key(

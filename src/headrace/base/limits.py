@@ -19,6 +19,9 @@ RESPONSE_PROGRESS_TIMEOUT_MS: Final = 120_000
 """A peer that reads no byte of a waiting response for so long loses its connection."""
 
 # Connections.
+OPENING_TIMEOUT_MS: Final = 60_000
+"""From accepting it to the last byte of what opens a connection (Hadoop RPC: preamble, SASL and
+context): one that trickles in is never still, and would be waited for without end."""
 IN_FLIGHT_REQUESTS_MAX: Final = 100
 """Requests of one connection read and not yet answered; then reading stops."""
 REQUEST_BUFFERS_BYTES_MAX: Final = 512 * MIB

@@ -64,6 +64,11 @@ class Session(Protocol):
 class PreambleSession(Session, Protocol):
     """A session whose connections open with bytes of fixed number, before the first frame."""
 
+    @property
+    def is_open(self) -> bool:
+        """False until all that opens a connection has come."""
+        ...
+
     def on_preamble(self, opening: bytes) -> None: ...
 
 

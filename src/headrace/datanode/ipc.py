@@ -1,6 +1,7 @@
 """What a DataNode answers by RPC: InterDatanodeProtocol and ClientDatanodeProtocol.
 
-Owns: messages to calls and back. Must not know: frames, sockets.
+Owns: messages to calls and back, and which calls are the superuser's (as DataNode.java has it).
+Must not know: frames, sockets, who the superuser is.
 What is not served (disk balancer plans, reconfiguration) is refused by name; whoever asks how a
 plan goes hears that there is none.
 """
@@ -14,6 +15,7 @@ from headrace.base.promise import Promise
 from headrace.datanode.context import Context
 from headrace.datanode.errors import DISK_BALANCER, UNSUPPORTED, Refusal
 from headrace.datanode.recovery import init_replica_recovery, update_replica_under_recovery
+from headrace.wire.hadoop.exceptions import ACCESS_CONTROL
 from headrace.wire.hadoop.protos import client_datanode_pb2 as client
 from headrace.wire.hadoop.protos import inter_datanode_pb2 as inter
 from headrace.wire.hadoop.protos import reconfiguration_pb2 as reconfiguration
@@ -25,9 +27,8 @@ from headrace.wire.hadoop.protos.hdfs_pb2 import (
 )
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
 from headrace.wire.hadoop.transfer import block_of, signed, unsigned
+from headrace.wire.hadoop.versions import SOFTWARE_VERSION
 
-SOFTWARE_VERSION = "3.5.0"
-"""The Hadoop release whose protocols are spoken: what peers compare."""
 _NO_PLAN = 0
 """DiskBalancerWorkStatus.Result."""
 _NO_PLANS = "this DataNode fills its volumes evenly by itself and carries out no plans"
@@ -98,22 +99,27 @@ class ClientDatanodeCalls:
         shut_down: Callable[[], None],
         report_blocks: Callable[[bool], None],
         balancer_bandwidth: Callable[[], int],
+        may_administer: Callable[[str], bool],
     ) -> None:
         self._context = context
         self._uptime_s = uptime_s
         self._shut_down = shut_down
         self._report_blocks = report_blocks
         self._balancer_bandwidth = balancer_bandwidth
+        self._may_administer = may_administer
 
     def handlers(self) -> dict[str, Handler]:
-        return {
+        for_everybody: dict[str, Handler] = {
             "getReplicaVisibleLength": self.get_replica_visible_length,
             "getDatanodeInfo": self.get_datanode_info,
+            "getBalancerBandwidth": self.get_balancer_bandwidth,
+            "getBlockLocalPathInfo": _unsupported("local path reads are dead"),
+        }
+        superusers: dict[str, Handler] = {
             "getVolumeReport": self.get_volume_report,
             "shutdownDatanode": self.shutdown_datanode,
             "evictWriters": self.evict_writers,
             "triggerBlockReport": self.trigger_block_report,
-            "getBalancerBandwidth": self.get_balancer_bandwidth,
             "refreshNamenodes": self.refresh_namenodes,
             "deleteBlockPool": _unsupported("a DataNode serves one block pool"),
             "listReconfigurableProperties": lambda _, __: (
@@ -125,7 +131,6 @@ class ClientDatanodeCalls:
             "startReconfiguration": _unsupported(
                 "no property of a DataNode changes before it starts again"
             ),
-            "getBlockLocalPathInfo": _unsupported("local path reads are dead"),
             "submitDiskBalancerPlan": _refused(_NO_PLANS),
             "cancelDiskBalancerPlan": _refused("there is no such plan: " + _NO_PLANS),
             "queryDiskBalancerPlan": lambda _, __: client.QueryPlanStatusResponseProto(
@@ -133,6 +138,15 @@ class ClientDatanodeCalls:
             ),
             "getDiskBalancerSetting": self.get_disk_balancer_setting,
         }
+        return for_everybody | {name: self._superuser(call) for name, call in superusers.items()}
+
+    def _superuser(self, answer: Handler) -> Handler:
+        def handle(request: Any, call: RpcCall) -> Any:
+            if not self._may_administer(call.user):
+                raise Refusal("Permission denied.", ACCESS_CONTROL)
+            return answer(request, call)
+
+        return handle
 
     def get_replica_visible_length(
         self, request: client.GetReplicaVisibleLengthRequestProto, _: RpcCall

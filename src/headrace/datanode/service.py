@@ -8,13 +8,14 @@ Owns: registration, heartbeats, reports and their retries. Must not know: socket
 Spec: BPServiceActor of Hadoop 3.5.
 
 Invariants: one heartbeat and one incremental report in flight at a time; a NameNode that does
-not answer is asked again, for ever; a change is told until the NameNode took it.
+not answer is asked again, for ever; a change is told until the NameNode took it; a node that was
+let in once and is then shut out ends.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from google.protobuf.message import Message
 
@@ -28,15 +29,30 @@ from headrace.datanode.context import Context
 from headrace.datanode.replica import Replica
 from headrace.datanode.reports import BlockStatus, ChangedBlocks, full_report
 from headrace.datanode.volume import PoolIdentity, Volume
+from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import datanode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
 from headrace.wire.hadoop.transfer import ExtendedBlock, block_proto, no_token, unsigned
+from headrace.wire.hadoop.versions import (
+    SOFTWARE_VERSION,
+    SUPPORTED_VERSION_MIN,
+    is_older,
+    too_old,
+)
 
-SOFTWARE_VERSION = "3.5.0"
 LAYOUT_VERSION = -57 & 0xFFFFFFFF
 _RETRY_MS = 500
+_REFUSED_RETRY_MS = 5_000
+_SHUT_OUT = frozenset(
+    {
+        exceptions.DISALLOWED_DATANODE,
+        exceptions.INCORRECT_VERSION,
+        exceptions.UNREGISTERED_NODE,
+    }
+)
+"""Refusals that no second try will change: an operator has to."""
 _STORAGES_PER_REPORT_BLOCKS_MAX = 1_000_000
 _SHORT_HEARTBEATS_MS = 1000
 _VOLUME_CHECK_MS = 5_000
@@ -52,6 +68,7 @@ class ServiceSettings:
     incremental_report_ms: int = 0
     failed_volumes_tolerated: int = -1
     cache_report_ms: int = 10_000
+    min_namenode_version: str = SUPPORTED_VERSION_MIN
 
 
 class NameNodeService:
@@ -106,9 +123,9 @@ class NameNodeService:
             if timer is not None:
                 timer.cancel()
 
-    def _later(self, action: Callable[[], None]) -> None:
+    def _later(self, action: Callable[[], None], delay_ms: int = _RETRY_MS) -> None:
         if not self._stopped:
-            self._timers.call_later(_RETRY_MS, action)
+            self._timers.call_later(delay_ms, action)
 
     def _ask_version(self) -> None:
         if not self._stopped:
@@ -123,6 +140,8 @@ class NameNodeService:
             return
         answer: server.VersionResponseProto = settled.value()
         info = answer.info
+        if not self._suits(info.softwareVersion):
+            return
         pool = PoolIdentity(
             info.blockPoolID,
             info.storageInfo.namespceID,
@@ -142,6 +161,16 @@ class NameNodeService:
             self._on_fatal(error)
             return
         self._register()
+
+    def _suits(self, version: str) -> bool:
+        """The NameNode's release; one that is too old ends this node, as HDFS's."""
+        minimum = self._settings.min_namenode_version
+        if is_older(version, minimum):
+            self._on_fatal(UsageError(too_old("NameNode", version, minimum, "DataNode")))
+            return False
+        if version != SOFTWARE_VERSION and not self.registrations:
+            self._log.info("namenode_version_differs", namenode=version, own=SOFTWARE_VERSION)
+        return True
 
     def _registration(self) -> pb.DatanodeRegistrationProto:
         pool = self._context.dataset.pool
@@ -172,6 +201,9 @@ class NameNodeService:
     def _on_registered(self, settled: "Promise[Any]") -> None:
         if self._stopped:
             return
+        if _is_shut_out(settled.error):
+            self._on_shut_out(settled.error)
+            return
         if settled.error is not None:
             self._log.warning("registration_failed", error=settled.error)
             self._later(self._ask_version)
@@ -182,6 +214,15 @@ class NameNodeService:
         self._log.info("registered", datanode=self._context.identity.datanodeUuid)
         self.report_all()
         self._beat()
+
+    def _on_shut_out(self, error: BaseException) -> None:
+        """As HDFS's: one that never was let in waits for an operator to mend it, one that was
+        ends."""
+        if self.registrations:
+            self._on_fatal(error)
+            return
+        self._log.error("registration_refused", error=error)
+        self._later(self._ask_version, _REFUSED_RETRY_MS)
 
     def register_again(self) -> None:
         """The NameNode does not know us: a new one, or one that took us for dead."""
@@ -255,8 +296,12 @@ class NameNodeService:
         delay_ms = self._settings.heartbeat_ms
         if settled.error is not None:
             self._log.warning("heartbeat_failed", error=settled.error)
+            if _is_shut_out(settled.error):
+                self._on_shut_out(settled.error)
+                return
             if isinstance(settled.error, RemoteError):
-                self.register_again()
+                self.registered = False
+                self._later(self._ask_version)  # not at once: the next may be refused as well
                 return
             delay_ms = min(delay_ms, _SHORT_HEARTBEATS_MS)
         else:
@@ -436,3 +481,7 @@ class NameNodeService:
     def _told(self, what: str, settled: "Promise[Any]") -> None:
         if settled.error is not None:
             self._log.warning(f"{what}_failed", error=settled.error)
+
+
+def _is_shut_out(error: BaseException | None) -> TypeGuard[RemoteError]:
+    return isinstance(error, RemoteError) and error.class_name in _SHUT_OUT

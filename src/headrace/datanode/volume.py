@@ -84,15 +84,46 @@ class Volume:
 
     def read_identity(self) -> dict[str, str]:
         """What the volume's VERSION says; empty for a new directory."""
+        return self._read_properties(self._version_path)
+
+    def _read_properties(self, path: str) -> dict[str, str]:
         try:
-            text = self._storage.read_file(self._version_path).decode("utf-8", "replace")
+            text = self._storage.read_file(path).decode("utf-8", "replace")
         except FileNotFoundError:
             return {}
         return parse_properties(text)
 
+    def _check_layout(self, known: dict[str, str]) -> None:
+        """Folders and files of another layout would not be found, or be misread."""
+        version = known.get("layoutVersion", str(LAYOUT_VERSION))
+        if version != str(LAYOUT_VERSION):
+            raise UsageError(
+                f"Unexpected version of storage directory {self.path}. Reported: {version}. "
+                f"Expecting = {LAYOUT_VERSION}."
+            )
+
+    def _check_pool(self, path: str, pool: PoolIdentity) -> None:
+        """What lies there is of this namespace, and of no later life of it."""
+        known = self._read_properties(path)
+        if not known:
+            return
+        self._check_layout(known)
+        namespace_id, ctime = known.get("namespaceID", ""), known.get("cTime", "")
+        if namespace_id != str(pool.namespace_id):
+            raise UsageError(
+                f"Incompatible namespaceIDs in {self.path}: namenode namespaceID = "
+                f"{pool.namespace_id}; datanode namespaceID = {namespace_id}"
+            )
+        if not ctime.isdecimal() or int(ctime) > pool.ctime:
+            raise UsageError(
+                f"Datanode state in {self.path}: CTime = {ctime} is newer than the namespace "
+                f"state: CTime = {pool.ctime}"
+            )
+
     def format(self, pool: PoolIdentity, datanode_uuid: str, make_uuid: Callable[[], str]) -> None:
-        """Make the folders of a block pool; refuse a directory of another cluster."""
+        """Make the folders of a block pool; refuse a directory of another cluster or layout."""
         known = self.read_identity()
+        self._check_layout(known)
         if known and known.get("clusterID") != pool.cluster_id:
             raise UsageError(
                 f"{self.path} belongs to cluster {known.get('clusterID')}, the NameNode to "
@@ -100,6 +131,7 @@ class Volume:
             )
         self.storage_id = known.get("storageID") or f"DS-{make_uuid()}"
         pool_path = f"{self.path}/current/{pool.pool_id}"
+        self._check_pool(f"{pool_path}/current/VERSION", pool)
         self.finalized = f"{pool_path}/current/finalized"
         self.rbw = f"{pool_path}/current/rbw"
         self.tmp = f"{pool_path}/tmp"

@@ -39,6 +39,7 @@ from headrace.namespace.service import NamespaceService
 from headrace.namespace.values import ExtendedBlock
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.versions import SOFTWARE_VERSION, is_older, too_old
 
 _BLOCKS_PER_ROUND_PER_NODE = 32
 _TRANSFERS_PER_HEARTBEAT_MAX = 64
@@ -67,6 +68,7 @@ class DatanodeSide(NamespaceService):
     def register_datanode(self, registration: Registration) -> DatanodeDescriptor:
         """RemoteError when refused. Anew after every restart of either side."""
         ns, identity = self.ns, registration.identity
+        self._check_version(registration)
         if registration.namespace_id not in (0, ns.namespace_id) or (
             registration.cluster_id and registration.cluster_id != ns.cluster_id
         ):
@@ -113,6 +115,28 @@ class DatanodeSide(NamespaceService):
             self.in_slices(self.blocks.reviewing_all())
         self.events.info("datanode_registered", node=node.name, uuid=node.uuid)
         return node
+
+    def _check_version(self, registration: Registration) -> None:
+        """A DataNode of another release is welcome, if not of another life of the namespace: so
+        they are replaced one by one. How its directories look is its own business."""
+        version, minimum = registration.software_version, self.settings.min_datanode_version
+        if is_older(version, minimum):
+            raise RemoteError(
+                exceptions.INCORRECT_VERSION, too_old("DataNode", version, minimum, "NameNode")
+            )
+        if version == SOFTWARE_VERSION:
+            return
+        words = (
+            f"Reported DataNode version '{version}' of DN {registration.identity.uuid} does not "
+            f"match NameNode version '{SOFTWARE_VERSION}'"
+        )
+        if registration.c_time != self.ns.c_time_ms:
+            raise RemoteError(
+                exceptions.INCORRECT_VERSION,
+                f"{words} and CTime of DN ('{registration.c_time}') does not match CTime of NN "
+                f"('{self.ns.c_time_ms}')",
+            )
+        self.events.info("datanode_version_differs", words=words)
 
     # -- who may join, who must leave --------------------------------------------------------
 

@@ -104,6 +104,9 @@ class NameNode(WriterSide):
                 1 for block in missing if block.file is not None and block.file.replication == 1
             ),
             pending_deletion_blocks=sum(len(node.to_invalidate) for node in live),
+            highest_priority_blocks=self.blocks.needed.highest_priority_count,
+            badly_placed_blocks=self.blocks.needed.badly_placed_count,
+            future_bytes=self.safe_mode.future_bytes,
         )
 
     def get_content_summary(

@@ -58,6 +58,10 @@ class NeededBlocks:
         return len(self._priorities) - sum(map(len, self._queues[BADLY_PLACED_PRIORITY:]))
 
     @property
+    def highest_priority_count(self) -> int:
+        return len(self._queues[0])
+
+    @property
     def badly_placed_count(self) -> int:
         return len(self._queues[BADLY_PLACED_PRIORITY])
 

@@ -5,6 +5,8 @@ Owns: defaults where they are HDFS's own or ours (docs/OPERATIONS says which dif
 
 from dataclasses import dataclass
 
+from headrace.wire.hadoop.versions import SUPPORTED_VERSION_MIN
+
 MIB = 1024 * 1024
 
 
@@ -58,6 +60,8 @@ class NamespaceSettings:
     """How long `complete` and `addBlock` wait for a DataNode's report before they say no."""
     startup_invalidate_delay_ms: int = 0
     stale_datanode_ms: int = 30_000
+    min_datanode_version: str = SUPPORTED_VERSION_MIN
+    """`dfs.namenode.min.supported.datanode.version`."""
     checkpoint_edits: int = 1_000_000
     checkpoint_interval_ms: int = 3_600_000
     cache_refresh_ms: int = 30_000

@@ -108,6 +108,12 @@ class FsStats(NamedTuple):
     missing_blocks: int
     missing_repl_one_blocks: int
     pending_deletion_blocks: int
+    highest_priority_blocks: int
+    """Of those short of replicas, the ones that the next failure would lose."""
+    badly_placed_blocks: int
+    """With all their replicas on one rack."""
+    future_bytes: int
+    """Of replicas from the future, which leaving safe mode by force would delete."""
 
 
 class LastBlockWithStatus(NamedTuple):

@@ -49,6 +49,8 @@ from headrace.datanode.session import TransferSession
 from headrace.datanode.throttle import Throttle
 from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.node.datanode_pages import DatanodePages
+from headrace.node.hdfs_settings import Superusers
+from headrace.node.system_groups import SystemGroups
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
 from headrace.runtime.dfs_client import DfsClient
@@ -152,6 +154,7 @@ class DatanodeNode:
         self._timers = LoopTimers(self._loop)
         self._started_ms = self._clock.monotonic_ms()
         self._user = getpass.getuser()
+        self._superusers = Superusers(config, self._user, SystemGroups(self._clock))
         self.log = EventLog(_write_line, self._clock, config["headrace.log.level"])
         self._storage = DiskStorage(self._loop, syncs_by_ring=True)
         self._pool = BufferPool()
@@ -314,6 +317,7 @@ class DatanodeNode:
             incremental_report_ms=config["dfs.blockreport.incremental.intervalMsec"],
             failed_volumes_tolerated=config["dfs.datanode.failed.volumes.tolerated"],
             cache_report_ms=config["dfs.cachereport.intervalMsec"],
+            min_namenode_version=config["dfs.datanode.min.supported.namenode.version"],
         )
 
     async def _open_ports(self, context: Context, service: NameNodeService) -> None:
@@ -370,6 +374,7 @@ class DatanodeNode:
             balancer_bandwidth=lambda: (
                 commands.balancer_bandwidth or self._config["dfs.datanode.balance.bandwidthPerSec"]
             ),
+            may_administer=self._superusers,
         )
         endpoint = RpcEndpoint(self._on_handler_failure)
         endpoint.serve(INTER_DATANODE, self._inter.handlers())

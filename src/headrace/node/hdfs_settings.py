@@ -7,6 +7,7 @@ Must not know: how anything is served.
 import contextlib
 import ipaddress
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,7 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
     return NamespaceSettings(
         superuser=superuser,
         supergroup=config["dfs.permissions.superusergroup"],
-        administrators=frozenset(
-            filter(None, map(str.strip, config["dfs.cluster.administrators"].split(",")))
-        ),
+        administrators=_administrators(config),
         permissions_enabled=config["dfs.permissions.enabled"],
         acls_enabled=config["dfs.namenode.acls.enabled"],
         xattrs_enabled=config["dfs.namenode.xattrs.enabled"],
@@ -82,6 +81,7 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         heartbeat_interval_ms=heartbeat_ms,
         datanode_dead_ms=10 * heartbeat_ms
         + 2 * int(config["dfs.namenode.heartbeat.recheck-interval"]),
+        min_datanode_version=config["dfs.namenode.min.supported.datanode.version"],
         stale_datanode_ms=config["dfs.namenode.stale.datanode.interval"],
         safemode_threshold=config["dfs.namenode.safemode.threshold-pct"],
         safemode_min_datanodes=config["dfs.namenode.safemode.min.datanodes"],
@@ -97,6 +97,25 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         trash_interval_min=config["fs.trash.interval"],
         trash_checkpoint_interval_min=config["fs.trash.checkpoint.interval"],
     )
+
+
+def _administrators(config: dict[str, Any]) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, config["dfs.cluster.administrators"].split(","))))
+
+
+class Superusers:
+    """Who may give a DataNode orders: who runs it, and the superusers of the namespace."""
+
+    def __init__(
+        self, config: dict[str, Any], owner: str, groups: Callable[[str], tuple[str, ...]]
+    ) -> None:
+        self._are_checked = bool(config["dfs.permissions.enabled"])
+        self._names = _administrators(config) | {owner}
+        self._group = str(config["dfs.permissions.superusergroup"])
+        self._groups = groups
+
+    def __call__(self, user: str) -> bool:
+        return not self._are_checked or user in self._names or self._group in self._groups(user)
 
 
 def read_hosts(config: dict[str, Any]) -> Hosts:

@@ -131,7 +131,9 @@ class NameNodeProcess:
         rpc_address = self._listen()
         groups = SystemGroups(self._clock)
         namenode = self._namenode = await self._open_namenode(rpc_address[0])
-        self._endpoint = namenode_endpoint(namenode, groups, self._on_handler_failure)
+        self._endpoint = namenode_endpoint(
+            namenode, groups, self._on_handler_failure, forget_groups=groups.forget
+        )
         pages = NameNodePages(
             namenode, self._endpoint, self._server, self._wakefulness, self._config
         )

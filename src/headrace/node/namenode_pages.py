@@ -128,6 +128,7 @@ class NameNodePages:
                 "NNRole": "NameNode",
                 "HostAndPort": self._config["dfs.namenode.rpc-address"],
                 "SecurityEnabled": False,
+                "BytesWithFutureGenerationStamps": stats.future_bytes,
             },
             {
                 "name": _BEAN + "FSNamesystemState",
@@ -143,6 +144,18 @@ class NameNodePages:
                 "UnderReplicatedBlocks": stats.under_replicated,
                 "PendingDeletionBlocks": stats.pending_deletion_blocks,
                 "NumFilesUnderConstruction": namespace.leases.open_file_count,
+            },
+            {
+                "name": _BEAN + "ReplicatedBlocksState",
+                "LowRedundancyReplicatedBlocks": stats.under_replicated,
+                "HighestPriorityLowRedundancyReplicatedBlocks": stats.highest_priority_blocks,
+                "BadlyDistributedBlocks": stats.badly_placed_blocks,
+                "CorruptReplicatedBlocks": stats.corrupt_blocks,
+                "MissingReplicatedBlocks": stats.missing_blocks,
+                "MissingReplicationOneBlocks": stats.missing_repl_one_blocks,
+                "BytesInFutureReplicatedBlocks": stats.future_bytes,
+                "PendingDeletionReplicatedBlocks": stats.pending_deletion_blocks,
+                "TotalReplicatedBlocks": len(namespace.blocks),
             },
             {
                 "name": _BEAN + "NameNodeInfo",
@@ -229,6 +242,21 @@ class NameNodePages:
             ("dfs_used_bytes", "Bytes of replicas.", stats.used),
             ("dfs_remaining_bytes", "Bytes free for replicas.", stats.remaining),
             ("blocks_under_replicated", "Blocks short of replicas.", stats.under_replicated),
+            (
+                "blocks_highest_priority",
+                "Of them, those that the next failure would lose.",
+                stats.highest_priority_blocks,
+            ),
+            (
+                "blocks_badly_placed",
+                "Blocks with all their replicas on one rack.",
+                stats.badly_placed_blocks,
+            ),
+            (
+                "blocks_in_future_bytes",
+                "Bytes of replicas from the future: leaving safe mode by force would delete them.",
+                stats.future_bytes,
+            ),
             ("blocks_corrupt", "Blocks with a corrupt replica.", stats.corrupt_blocks),
             ("blocks_missing", "Blocks without a good replica.", stats.missing_blocks),
             ("safe_mode", "1 while writes are refused.", int(namenode.safe_mode.is_on)),

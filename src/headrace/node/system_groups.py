@@ -33,6 +33,10 @@ class SystemGroups:
         self._known[user] = (now_ms + _GROUPS_KEPT_MS, groups)
         return groups
 
+    def forget(self) -> None:
+        """An operator changed them: look again."""
+        self._known.clear()
+
 
 def _system_groups(user: str) -> tuple[str, ...]:
     try:

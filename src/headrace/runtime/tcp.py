@@ -32,6 +32,7 @@ from headrace.base.limits import (
     ACCEPTS_PER_TURN_MAX,
     FRAME_PROGRESS_TIMEOUT_MS,
     LISTEN_BACKLOG,
+    OPENING_TIMEOUT_MS,
     PRIVATE_BUFFER_BYTES_MIN,
     RESPONSE_PROGRESS_TIMEOUT_MS,
     SENDFILE_BYTES_MIN,
@@ -98,6 +99,7 @@ class TcpConnection:
         "_end",
         "_fd",
         "_loop",
+        "_opening_tick",
         "_out",
         "_pooled",
         "_preamble_bytes",
@@ -124,6 +126,8 @@ class TcpConnection:
         self._pooled = False
         self._preamble_bytes = server.preamble_bytes
         """Still to come; 0 once the session has it."""
+        self._opening_tick = server.tick if server.preamble_bytes else -1
+        """When it was accepted; -1 once it was seen to be open."""
         self._out: deque[bytes | bytearray | FilePart] = deque()
         self._reading = False
         self._writing = False
@@ -381,6 +385,14 @@ class TcpConnection:
             self.close("stopped in the middle of a frame")
         elif still_ms > idle_timeout_ms:
             self.close("idle")
+        elif self._opening_tick >= 0:
+            self._look_at_opening(tick)
+
+    def _look_at_opening(self, tick: int) -> None:
+        if cast(PreambleSession, self._session).is_open:
+            self._opening_tick = -1
+        elif (tick - self._opening_tick) * _SWEEP_INTERVAL_S * 1000 > OPENING_TIMEOUT_MS:
+            self.close("does not end its opening")
 
 
 class TcpServer:

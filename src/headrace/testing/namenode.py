@@ -280,7 +280,9 @@ class SimulatedDatanode:
         identity = DatanodeIdentity(self.address, self.uuid, self.uuid, 9866, 9864, 9867)
         namenode = self.cluster.namenode
         namenode.register_datanode(
-            Registration(identity, namenode.ns.namespace_id, "simulated", 0, -57, "1", self.rack)
+            Registration(
+                identity, namenode.ns.namespace_id, "simulated", 0, -57, "3.5.0", self.rack
+            )
         )
         namenode.heartbeat(self.uuid, [self.storage])
         if self.cached:

@@ -57,10 +57,24 @@ def test_everybody_may_check_what_he_may_read(hdfs: Shell, folder: str, local: P
     assert f"Fsck on path '{folder}' FAILED" in refused.stdout
 
 
-def test_only_the_superuser_administers(hdfs: Shell) -> None:
+def test_only_the_superuser_administers(hdfs: Shell, dfs: FileSystem) -> None:
     refused = hdfs("dfsadmin", "-safemode", "enter", user="eve")
     assert refused.status != 0
     assert "Superuser privilege is required" in refused.stderr
+    namenode = dfs.url.removeprefix("hdfs://")
+    for order in (
+        ("-rollingUpgrade", "query"),
+        ("-reconfig", "namenode", namenode, "properties"),
+        ("-reconfig", "namenode", namenode, "start"),
+        ("-setBalancerBandwidth", "1"),
+        ("-metasave", "f"),
+    ):
+        refused = hdfs("dfsadmin", *order, user="eve")
+        told = refused.stdout + refused.stderr
+        assert "Superuser privilege is required" in told, order
+    # What HDFS leaves to its service ACLs, which are off.
+    hdfs("dfsadmin", "-refreshUserToGroupsMappings", user="eve").check()
+    hdfs("dfsadmin", "-refreshCallQueue", user="eve").check()
     assert "OFF" in hdfs("dfsadmin", "-safemode", "get").check().stdout
 
 
@@ -309,6 +323,10 @@ def test_its_role_is_told_to_haadmin(hdfs: Shell, dfs: FileSystem) -> None:
     settings = [word for key, value in keys.items() for word in ("-D", f"{key}={value}")]
     assert hdfs("haadmin", *settings, "-getServiceState", "nn1").check().stdout == "active\n"
     hdfs("haadmin", *settings, "-checkHealth", "nn1").check()
+    for order in ("-checkHealth", "-transitionToStandby"):
+        refused = hdfs("haadmin", *settings, order, "nn1", user="eve")
+        assert refused.status != 0
+        assert "Superuser privilege is required" in refused.stderr
     refused = hdfs("haadmin", *settings, "-transitionToStandby", "nn1")
     assert refused.status != 0
     assert "stands alone" in refused.stderr

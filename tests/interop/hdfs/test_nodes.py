@@ -1,5 +1,6 @@
 """DataNodes that leave, rest, come back, and share the load: by our commands and by Hadoop's."""
 
+import getpass
 import json
 import os
 import subprocess
@@ -17,7 +18,9 @@ from tests.faults.test_datanode_kill import SETTINGS, Files, eventually, replica
 from tests.interop import hadoop_tools
 from tests.interop.java_tools import JavaMissingError
 
+from headrace.client.hadoop_rpc import BlockingRpcClient
 from headrace.testing.filesystem import LocalFileSystem, LocalProcess
+from headrace.wire.hadoop.protos.client_namenode_pb2 import RefreshNodesRequestProto
 
 MIB = 1 << 20
 BALANCER = "org.apache.hadoop.hdfs.server.balancer.Balancer"
@@ -96,6 +99,45 @@ def test_decommission_maintenance_and_back(tmp_path: Path) -> None:
         for path in written:
             eventually(partial(on_both_racks, again, path, where), f"{path} is on both racks")
             assert again.read(path) == written[path]
+
+
+@pytest.mark.parametrize("role", ["namenode", "datanode"])
+def test_a_release_that_is_too_old_is_told(role: str, tmp_path: Path) -> None:
+    """A NameNode keeps the DataNode out until that is mended; a DataNode ends by itself."""
+    other = "datanode" if role == "namenode" else "namenode"
+    key = f"dfs.{role}.min.supported.{other}.version"
+    dfs = LocalFileSystem(tmp_path, datanodes=1, settings={key: "4.0.0"})
+    (node,) = dfs.datanodes
+    try:
+        dfs.namenode.start()
+        node.launch()
+        words = "version is too low to communicate"
+        eventually(lambda: node.log_path.exists() and words in node.log_text(), "it is told")
+        if role == "datanode":
+            eventually(lambda: not node.is_alive, "it ends")
+            assert "event=stopped status=1" in node.log_text()
+        else:
+            assert "level=error event=registration_refused" in node.log_text()
+            assert node.is_alive
+        assert dfs.health()["live_datanodes"] == 0
+    finally:
+        dfs.kill()
+
+
+def test_a_node_that_is_taken_off_the_list_ends(tmp_path: Path) -> None:
+    included = tmp_path / "include"
+    included.write_text("127.0.0.1")
+    with LocalFileSystem(datanodes=1, settings={"dfs.hosts": str(included)}) as dfs:
+        (node,) = dfs.datanodes
+        included.write_text("elsewhere")
+        host, port = dfs.address.split(":")
+        with BlockingRpcClient(host, int(port), getpass.getuser()) as rpc:
+            rpc.call("refreshNodes", RefreshNodesRequestProto())
+        eventually(lambda: not node.is_alive, "it ends")
+        assert "the host is not in the include-list" in node.log_text()
+        node.launch()
+        eventually(lambda: "registration_refused" in node.log_text(), "it waits to be let in")
+        assert node.is_alive
 
 
 def test_blocks_move_to_the_empty_node() -> None:

@@ -24,7 +24,9 @@ from headrace.datanode.service import NameNodeService, ServiceSettings
 from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.disk import DiskStorage
+from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.block_meta import CRC32C_512
+from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import datanode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
 from headrace.wire.hadoop.protos.hdfs_pb2 import BlockProto, DatanodeIDProto
@@ -60,6 +62,9 @@ class FakeNameNode:
         self.calls: list[tuple[str, Message]] = []
         self.commands: list[pb.DatanodeCommandProto] = []
         self.down = False
+        self.refused: dict[str, str] = {}
+        """Methods, and the class of exception with which they are refused."""
+        self.software_version = "3.5.0"
 
     def names(self) -> list[str]:
         return [name for name, _ in self.calls]
@@ -70,6 +75,9 @@ class FakeNameNode:
             promise.reject(HeadraceError("down"))
             return promise
         self.calls.append((method, request))
+        if method in self.refused:
+            promise.reject(RemoteError(self.refused[method], "by the test"))
+            return promise
         promise.resolve(getattr(self, method)(request))
         return promise
 
@@ -81,7 +89,7 @@ class FakeNameNode:
                 unused=0,
                 blockPoolID="BP-1",
                 storageInfo=info,
-                softwareVersion="3.5.0",
+                softwareVersion=self.software_version,
             )
         )
 
@@ -187,6 +195,69 @@ def test_a_namenode_that_is_down_is_asked_again(node: DataNode) -> None:
     node.namenode.down = False
     node.timers.turn()
     assert node.service.registered
+
+
+REFUSALS = (exceptions.DISALLOWED_DATANODE, exceptions.INCORRECT_VERSION)
+
+
+@pytest.mark.parametrize("class_name", REFUSALS)
+def test_a_first_registration_that_is_refused_is_told_and_tried_again(
+    node: DataNode, class_name: str
+) -> None:
+    node.namenode.refused["registerDatanode"] = class_name
+    node.service.start()
+    (line,) = [line for line in node.lines if "registration_refused" in line]
+    assert "level=error" in line
+    assert "by the test" in line
+    assert [delay_ms for delay_ms, _ in node.timers.waiting] == [5_000]
+    node.namenode.refused.clear()
+    node.timers.turn()
+    assert node.service.registered
+    assert not node.fatal
+
+
+@pytest.mark.parametrize("method", ["registerDatanode", "sendHeartbeat"])
+@pytest.mark.parametrize("class_name", [*REFUSALS, exceptions.UNREGISTERED_NODE])
+def test_a_node_that_is_shut_out_later_ends(node: DataNode, class_name: str, method: str) -> None:
+    node.service.start()
+    node.namenode.refused[method] = class_name
+    node.namenode.commands = [
+        pb.DatanodeCommandProto(
+            cmdType=pb.DatanodeCommandProto.RegisterCommand, registerCmd=pb.RegisterCommandProto()
+        )
+    ]
+    node.timers.turn()
+    (error,) = node.fatal
+    assert "by the test" in str(error)
+
+
+def test_another_refusal_of_a_heartbeat_is_a_reason_to_register_again(node: DataNode) -> None:
+    node.service.start()
+    node.namenode.refused["sendHeartbeat"] = exceptions.RETRIABLE
+    node.timers.turn()
+    assert not node.service.registered
+    node.namenode.refused.clear()
+    node.timers.turn()
+    assert node.service.registered
+    assert not node.fatal
+
+
+def test_a_namenode_that_is_too_old_ends_the_node(node: DataNode) -> None:
+    node.namenode.software_version = "2.0.5-alpha"
+    node.service.start()
+    (error,) = node.fatal
+    assert str(error) == (
+        "The reported NameNode version is too low to communicate with this DataNode. "
+        "NameNode version: '2.0.5-alpha' Minimum NameNode version: '2.1.0-beta'"
+    )
+    assert node.namenode.names() == ["versionRequest"]
+
+
+def test_a_namenode_of_another_version_will_do(node: DataNode) -> None:
+    node.namenode.software_version = "3.9.9"
+    node.service.start()
+    assert node.service.registered
+    assert any("namenode_version_differs" in line for line in node.lines)
 
 
 def test_changes_are_told_at_once_and_again_if_they_could_not_be(node: DataNode) -> None:

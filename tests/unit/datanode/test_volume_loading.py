@@ -3,6 +3,7 @@
 import itertools
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,39 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
     other = PoolIdentity("BP-2", 2, "CID-other", 0)
     with pytest.raises(UsageError, match="belongs to cluster CID"):
         Volume(DiskStorage(), dataset.volumes[0].path).format(other, "uuid", lambda: "x")
+
+
+@pytest.mark.parametrize("version", ["-58", "-56", "x"])
+def test_a_directory_of_another_layout_is_refused(tmp_path: Path, version: str) -> None:
+    dataset, _ = opened(tmp_path)
+    path = Path(dataset.volumes[0].path)
+    file = path / "current" / "VERSION"
+    file.write_text(file.read_text().replace("layoutVersion=-57", f"layoutVersion={version}"))
+    words = f"Unexpected version of storage directory {path}. Reported: {version}. Expecting = -57."
+    with pytest.raises(UsageError) as caught:
+        Volume(DiskStorage(), str(path)).format(POOL, "uuid", lambda: "x")
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [
+        (replace(POOL, ctime=5), ""),
+        (replace(POOL, ctime=3), "CTime = 4 is newer than the namespace state: CTime = 3"),
+        (replace(POOL, namespace_id=7), "namespaceID = 7; datanode namespaceID = 1"),
+    ],
+    ids=str,
+)
+def test_a_directory_of_another_life_of_the_namespace(
+    tmp_path: Path, pool: PoolIdentity, words: str
+) -> None:
+    volume = Volume(DiskStorage(), str(tmp_path / "v"))
+    volume.format(replace(POOL, ctime=4), "uuid", lambda: "x")
+    if not words:
+        volume.format(pool, "uuid", lambda: "x")
+        return
+    with pytest.raises(UsageError, match=words):
+        volume.format(pool, "uuid", lambda: "x")
 
 
 def test_pairs_of_files() -> None:

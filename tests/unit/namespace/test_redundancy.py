@@ -344,8 +344,41 @@ def test_a_lost_and_an_unknown_replica_do_not_hide_each_other() -> None:
 def test_a_node_of_another_cluster_is_refused(change: dict[str, Any]) -> None:
     cluster = SimulatedNameNode(datanodes=1)
     identity = DatanodeIdentity("10.0.0.9", "stranger", "u-9", 1, 2, 3)
-    good = Registration(identity, cluster.ns.namespace_id, "simulated", 0, -57, "1")
+    good = Registration(identity, cluster.ns.namespace_id, "simulated", 0, -57, "3.5.0")
     with pytest.raises(RemoteError) as caught:
         cluster.namenode.register_datanode(good._replace(**change))
     assert caught.value.class_name == exceptions.INCORRECT_VERSION
     assert len(cluster.namenode.datanodes) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "c_time", "refusal"),
+    [
+        ("3.5.0", 0, ""),
+        ("3.5.0", 1, ""),  # its heartbeats are refused
+        ("3.6.1", 0, ""),  # normal while one after the other is replaced
+        ("2.1.0-beta", 0, ""),
+        ("3.6.1", 1, "does not match NameNode version '3.5.0' and CTime of DN ('1') does not"),
+        ("2.0.5-alpha", 0, "The reported DataNode version is too low to communicate with this"),
+        ("", 0, "DataNode version: '' Minimum DataNode version: '2.1.0-beta'"),
+    ],
+)
+def test_a_node_of_another_version(version: str, c_time: int, refusal: str) -> None:
+    cluster = SimulatedNameNode(datanodes=1)
+    identity = DatanodeIdentity("10.0.0.9", "stranger", "u-9", 1, 2, 3)
+    own = cluster.ns.c_time_ms
+    asked = Registration(identity, cluster.ns.namespace_id, "simulated", own + c_time, -57, version)
+    if not refusal:
+        assert cluster.namenode.register_datanode(asked).software_version == version
+        return
+    with pytest.raises(RemoteError) as caught:
+        cluster.namenode.register_datanode(asked)
+    assert caught.value.class_name == exceptions.INCORRECT_VERSION
+    assert refusal.replace("'1'", f"'{own + 1}'") in caught.value.message
+    assert len(cluster.namenode.datanodes) == 1
+
+
+def test_how_old_a_node_may_be_is_an_operator_s_to_say() -> None:
+    settings = NamespaceSettings(superuser=SUPERUSER, min_datanode_version="3.5.1")
+    with pytest.raises(RemoteError, match=r"version: '3.5.0' Minimum DataNode version: '3.5.1'"):
+        SimulatedNameNode(datanodes=1, settings=settings)

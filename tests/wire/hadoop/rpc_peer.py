@@ -4,7 +4,9 @@ import asyncio
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -31,7 +33,8 @@ TIMEOUT_S = 10.0
 
 
 class Methods:
-    """getPreferredBlockSize at once, isFileClosed later, fsync refused, delete a bug."""
+    """getPreferredBlockSize at once, isFileClosed later, fsync refused, delete a bug;
+    getLinkTarget answers with as many bytes as its path says."""
 
     def __init__(self) -> None:
         self.held: list[Promise[Any]] = []
@@ -43,6 +46,7 @@ class Methods:
             "isFileClosed": self.later,
             "fsync": self.refused,
             "delete": self.bug,
+            "getLinkTarget": self.large,
         }
 
     def at_once(self, request: Any, call: RpcCall) -> Any:
@@ -58,6 +62,9 @@ class Methods:
         self.held.append(promise)
         return promise
 
+    def large(self, request: Any, call: RpcCall) -> Any:  # noqa: ARG002
+        return bytes(int(request.path))
+
     def refused(self, request: Any, call: RpcCall) -> Any:  # noqa: ARG002
         raise RemoteError(java.FILE_NOT_FOUND, f"no {request.src}")
 
@@ -68,7 +75,8 @@ class Methods:
 class Server:
     """`with Server() as server`: server.port is open until the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, connections_max: int = 100, idle_timeout_ms: int = 60_000) -> None:
+        self._limits = TcpLimits(rpc_frames.FRAME_BYTES_MAX, connections_max, idle_timeout_ms)
         self.methods = Methods()
         self.failures: list[BaseException] = []
         self.endpoint = RpcEndpoint(lambda _, error: self.failures.append(error))
@@ -84,7 +92,7 @@ class Server:
         self.tcp = TcpServer(
             loop,
             lambda transport: RpcSession(self.endpoint, transport),
-            TcpLimits(rpc_frames.FRAME_BYTES_MAX, 100, 60_000),
+            self._limits,
             EventLog(lambda _: None, SystemClock()),
             BufferPool(),
             preamble_bytes=rpc_frames.OPENING_BYTES,
@@ -96,6 +104,29 @@ class Server:
         loop.run_forever()
         self.tcp.close()
         loop.close()
+
+    def pass_time(self, seconds: int) -> None:
+        """Look at the connections as if so much time had gone by."""
+        done: Future[None] = Future()
+
+        def sweep() -> None:
+            tcp = self.tcp
+            assert tcp is not None
+            tcp.tick += seconds
+            for connection in list(tcp.connections):
+                connection.sweep(tcp.tick, self._limits.idle_timeout_ms)
+            done.set_result(None)
+
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(sweep)
+        done.result(TIMEOUT_S)
+
+    def await_bytes(self, count: int) -> None:
+        """Until so many were received, from all together."""
+        assert self.tcp is not None
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.tcp.counters.bytes_received < count:
+            assert time.monotonic() < deadline, "the bytes did not arrive"
 
     def __enter__(self) -> "Server":
         self._thread.start()

@@ -157,6 +157,15 @@ def size(length: int) -> bytes:
 
 OPENING = rpc_calls.opening("anna", CLIENT_NAMENODE.java_name, CLIENT_ID)
 NEGOTIATE = rpc_frames.frame(header(-33), RpcSaslProto(state=RpcSaslProto.NEGOTIATE))
+NEGOTIATED = b"hrpc\x09\x00\xdf" + NEGOTIATE
+"""Answered by SUCCESS."""
+
+
+def sasl(state: "RpcSaslProto.SaslState", method: str = "") -> bytes:
+    auths = [RpcSaslProto.SaslAuth(method=method, mechanism="DIGEST-MD5")] if method else []
+    return rpc_frames.frame(header(-33), RpcSaslProto(state=state, auths=auths, token=b"t"))
+
+
 CODES = RpcResponseHeaderProto.RpcErrorCodeProto
 
 FATAL_CASES = {
@@ -166,7 +175,7 @@ FATAL_CASES = {
     "a call before SASL": (b"hrpc\x09\x00\xdf" + block_size_call(1), 12),
     "the context before SASL": (b"hrpc\x09\x00\xdf" + OPENING[7:], 12),
     "two contexts": (OPENING + OPENING[7:], 12),
-    "negotiating twice": (b"hrpc\x09\x00\xdf" + NEGOTIATE, 15),
+    "negotiating twice": (NEGOTIATED + NEGOTIATE, 15),
     "SASL without having asked for it": (b"hrpc\x09\x00\x00" + NEGOTIATE, 15),
     "SASL behind the context": (OPENING + NEGOTIATE, 15),
     "an unknown mechanism": (
@@ -178,6 +187,23 @@ FATAL_CASES = {
                 auths=[RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5")],
             ),
         ),
+        15,
+    ),
+    "a mechanism after it was told that SIMPLE will do": (
+        NEGOTIATED + sasl(RpcSaslProto.INITIATE, "TOKEN"),
+        15,
+    ),
+    "an answer to a challenge that was never made": (
+        b"hrpc\x09\x00\xdf" + sasl(RpcSaslProto.RESPONSE),
+        15,
+    ),
+    "an answer instead of the context": (
+        NEGOTIATED + sasl(RpcSaslProto.RESPONSE),
+        15,
+    ),
+    "an answer among calls": (OPENING + sasl(RpcSaslProto.RESPONSE), 15),
+    "a server's word from a client": (
+        NEGOTIATED + sasl(RpcSaslProto.SUCCESS),
         15,
     ),
     "wrapping without having negotiated": (
@@ -217,12 +243,11 @@ def test_what_breaks_the_protocol_is_told_why_and_closed(
     server: Server, raw: Raw, name: str
 ) -> None:
     data, code = FATAL_CASES[name]
-    if name == "negotiating twice":
-        raw.send(data)
-        raw.answer()
-        data = NEGOTIATE
     raw.send(data)
     answer, _ = raw.answer()
+    if data.startswith(NEGOTIATED):
+        assert answer.status == RpcResponseHeaderProto.SUCCESS
+        answer, _ = raw.answer()
     assert (answer.status, answer.errorDetail) == (FATAL, code), answer
     assert answer.exceptionClassName
     assert answer.errorMsg

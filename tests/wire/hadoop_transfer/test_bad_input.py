@@ -143,14 +143,14 @@ def test_a_reader_that_leaves_in_the_middle(nodes: Nodes) -> None:
 
 @pytest.mark.parametrize(
     "checksum",
-    [(2, 0), (2, 2**31), (9, 512)],
+    [(2, 0), (2, 2**31), (2, 2**32 - 1), (9, 512), (2**64 - 1, 512)],
 )
 def test_checksums_that_do_not_exist(nodes: Nodes, checksum: tuple[int, int]) -> None:
     request = write_request(OTHER)
     raw = bytearray(encode_request(Op.WRITE_BLOCK, request))
     good = pb.ChecksumProto(type=2, bytesPerChecksum=512).SerializeToString()
     kind, size = checksum
-    bad = b"\x08" + bytes([kind]) + b"\x10" + _varint(size)
+    bad = b"\x08" + _varint(kind) + b"\x10" + _varint(size)
     body = request.SerializeToString().replace(
         b"\x4a" + bytes([len(good)]) + good, b"\x4a" + bytes([len(bad)]) + bad
     )
@@ -225,6 +225,9 @@ HEADER = encode_packet_header(4, 100, 0, 0, False)
         pytest.param(struct.pack(">iH", -1, 25) + HEADER[6:], id="PLEN -1"),
         pytest.param(struct.pack(">iH", 1 << 30, 25) + HEADER[6:], id="PLEN too large"),
         pytest.param(struct.pack(">iH", 2**31 - 1, 65535) + HEADER[6:], id="overflow"),
+        pytest.param(struct.pack(">ih", 4 + 104, -1) + HEADER[6:] + bytes(104), id="HLEN -1"),
+        pytest.param(struct.pack(">ih", 4 + 104, -(2**15)) + HEADER[6:], id="HLEN least"),
+        pytest.param(struct.pack(">iH", 4, 0), id="HLEN 0"),
         pytest.param(struct.pack(">iH", 4, 3) + b"abc", id="header is no message"),
         pytest.param(encode_packet_header(4, -5, 0, 0, False) + bytes(4), id="dataLen -5"),
         pytest.param(

@@ -38,6 +38,11 @@ _SAFE_MODE = {
     pb.SAFEMODE_LEAVE: "leave",
     pb.SAFEMODE_FORCE_EXIT: "force_exit",
 }
+_ROLLING_UPGRADE = {
+    pb.QUERY: "queryRollingUpgrade",
+    pb.START: "startRollingUpgrade",
+    pb.FINALIZE: "finalizeRollingUpgrade",
+}
 _OPEN_FILES_MAX = 1000
 _OPERATIONS = {"rollEdits": "rollEditLog", "getDatanodeReport": "datanodeReport"}
 """What a refusal calls them, where that is not the method's name."""
@@ -57,7 +62,6 @@ class AdminCalls:
             "setSafeMode": self.set_safe_mode,
             "listOpenFiles": self.list_open_files,
             "upgradeStatus": lambda _, __: pb.UpgradeStatusResponseProto(upgradeFinalized=True),
-            "getCurrentEditLogTxid": self.get_current_edit_log_txid,
             "rollingUpgrade": self.rolling_upgrade,
             "saveNamespace": self.save_namespace,
         }
@@ -69,6 +73,7 @@ class AdminCalls:
             "refreshNodes": self.refresh_nodes,
             "listCorruptFileBlocks": self.list_corrupt_file_blocks,
             "metaSave": self.meta_save,
+            "getCurrentEditLogTxid": self.get_current_edit_log_txid,
             "getDatanodeReport": self.get_datanode_report,
             "getDatanodeStorageReport": self.get_datanode_storage_report,
         }
@@ -94,7 +99,7 @@ class AdminCalls:
             corrupt_blocks=stats.corrupt_blocks,
             missing_blocks=stats.missing_blocks,
             missing_repl_one_blocks=stats.missing_repl_one_blocks,
-            blocks_in_future=0,
+            blocks_in_future=stats.future_bytes,
             pending_deletion_blocks=stats.pending_deletion_blocks,
         )
 
@@ -107,9 +112,10 @@ class AdminCalls:
             corrupt_blocks=stats.corrupt_blocks,
             missing_blocks=stats.missing_blocks,
             missing_repl_one_blocks=stats.missing_repl_one_blocks,
-            blocks_in_future=0,
+            blocks_in_future=stats.future_bytes,
             pending_deletion_blocks=stats.pending_deletion_blocks,
-            highest_prio_low_redundancy_blocks=0,
+            highest_prio_low_redundancy_blocks=stats.highest_priority_blocks,
+            badly_distributed_blocks=stats.badly_placed_blocks,
         )
 
     def get_fs_ec_block_group_stats(
@@ -122,6 +128,7 @@ class AdminCalls:
             blocks_in_future=0,
             pending_deletion_blocks=0,
             highest_prio_low_redundancy_blocks=0,
+            badly_distributed_blocks=0,
         )
 
     def get_datanode_report(
@@ -180,13 +187,15 @@ class AdminCalls:
         return max(0, self._namenode.ns.last_offset) + 1
 
     def get_current_edit_log_txid(
-        self, _: Any, __: RpcCall
+        self, _: pb.GetCurrentEditLogTxidRequestProto
     ) -> pb.GetCurrentEditLogTxidResponseProto:
         return pb.GetCurrentEditLogTxidResponseProto(txid=self._next_txid() - 1)
 
     def rolling_upgrade(
-        self, request: pb.RollingUpgradeRequestProto, _: RpcCall
+        self, request: pb.RollingUpgradeRequestProto, call: RpcCall
     ) -> pb.RollingUpgradeResponseProto:
+        operation = _ROLLING_UPGRADE[request.action]
+        require_superuser(self._namenode.ns, self._callers.of(call), operation)
         if request.action == pb.QUERY:
             return pb.RollingUpgradeResponseProto()
         raise RemoteError(

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.ops.storage_policy import POLICIES
 from headrace.namespace.rpc.client_reads import policy_message
+from headrace.namespace.rpc.translation import Callers, for_superusers
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
@@ -37,7 +38,7 @@ def _not_served(feature: str) -> Handler:
     return refuse
 
 
-def service_handlers(namenode: NameNode) -> dict[str, Handler]:
+def service_handlers(namenode: NameNode, callers: Callers) -> dict[str, Handler]:
     settings = namenode.settings
     defaults = hdfs.FsServerDefaultsProto(
         blockSize=settings.block_size,
@@ -56,6 +57,15 @@ def service_handlers(namenode: NameNode) -> dict[str, Handler]:
         for feature, names in _NOT_SERVED.items()
         for name in names.split()
     }
+    zones: dict[str, Handler] = {
+        "listEncryptionZones": _always(
+            encryption.ListEncryptionZonesResponseProto(zones=[], hasMore=False)
+        ),
+        "listReencryptionStatus": _always(
+            encryption.ListReencryptionStatusResponseProto(statuses=[], hasMore=False)
+        ),
+    }
+    refused |= for_superusers(namenode, callers, zones)
     return refused | {
         "getServerDefaults": _always(pb.GetServerDefaultsResponseProto(serverDefaults=defaults)),
         "getDataEncryptionKey": _always(pb.GetDataEncryptionKeyResponseProto()),
@@ -64,12 +74,6 @@ def service_handlers(namenode: NameNode) -> dict[str, Handler]:
         "getDelegationToken": _always(security.GetDelegationTokenResponseProto()),
         "getStoragePolicies": _always(
             pb.GetStoragePoliciesResponseProto(policies=map(policy_message, POLICIES))
-        ),
-        "listEncryptionZones": _always(
-            encryption.ListEncryptionZonesResponseProto(zones=[], hasMore=False)
-        ),
-        "listReencryptionStatus": _always(
-            encryption.ListReencryptionStatusResponseProto(statuses=[], hasMore=False)
         ),
         "getErasureCodingPolicies": _always(coding.GetErasureCodingPoliciesResponseProto()),
         "getErasureCodingCodecs": _always(coding.GetErasureCodingCodecsResponseProto()),

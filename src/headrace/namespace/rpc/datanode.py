@@ -28,9 +28,8 @@ from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
 from headrace.wire.hadoop.rpc_frames import read_varint64
 from headrace.wire.hadoop.rpc_session import Handler, RpcCall
+from headrace.wire.hadoop.versions import SOFTWARE_VERSION
 
-SOFTWARE_VERSION = "3.5.0"
-"""The Hadoop release whose protocols are spoken: what peers compare."""
 LAYOUT_VERSION = -67 & 0xFFFFFFFF
 _REPORT_BUFFERS = 1
 """NamespaceInfo's capability: full reports may come in buffers."""
@@ -117,11 +116,24 @@ class DatanodeCalls:
             )
         )
 
+    def _check_registration(self, asked: pb.DatanodeRegistrationProto) -> None:
+        """Is it with this namespace, and with this life of it?"""
+        ns, info = self._namenode.ns, asked.storageInfo
+        registered = (info.namespceID, info.clusterID, info.cTime)
+        if registered != (ns.namespace_id, ns.cluster_id, ns.c_time_ms):
+            raise RemoteError(
+                java.UNREGISTERED_NODE,
+                f"Unregistered server: DataNode {asked.datanodeID.datanodeUuid} is registered with "
+                f"NS-{info.namespceID}-{info.clusterID}-{info.cTime}, not with "
+                f"NS-{ns.namespace_id}-{ns.cluster_id}-{ns.c_time_ms}",
+            )
+
     # -- heartbeats --------------------------------------------------------------------
 
     def send_heartbeat(
         self, request: pb.HeartbeatRequestProto, call: RpcCall
     ) -> pb.HeartbeatResponseProto:
+        self._check_registration(request.registration)
         namenode = self._namenode
         uuid = request.registration.datanodeID.datanodeUuid
         self._uuids[call.client_id] = uuid
@@ -156,6 +168,7 @@ class DatanodeCalls:
     def block_report(
         self, request: pb.BlockReportRequestProto, _: RpcCall
     ) -> Promise[pb.BlockReportResponseProto]:
+        self._check_registration(request.registration)
         self._check_pool(request.blockPoolId)
         uuid = request.registration.datanodeID.datanodeUuid
         answer: Promise[pb.BlockReportResponseProto] = Promise()
@@ -185,6 +198,7 @@ class DatanodeCalls:
     def cache_report(
         self, request: pb.CacheReportRequestProto, _: RpcCall
     ) -> pb.CacheReportResponseProto:
+        self._check_registration(request.registration)
         self._check_pool(request.blockPoolId)
         uuid = request.registration.datanodeID.datanodeUuid
         self._namenode.cache_report(uuid, [signed(block_id) for block_id in request.blocks])
@@ -193,6 +207,7 @@ class DatanodeCalls:
     def block_received_and_deleted(
         self, request: pb.BlockReceivedAndDeletedRequestProto, _: RpcCall
     ) -> pb.BlockReceivedAndDeletedResponseProto:
+        self._check_registration(request.registration)
         self._check_pool(request.blockPoolId)
         uuid = request.registration.datanodeID.datanodeUuid
         for report in request.blocks:
@@ -218,6 +233,8 @@ class DatanodeCalls:
     def error_report(
         self, request: pb.ErrorReportRequestProto, _: RpcCall
     ) -> pb.ErrorReportResponseProto:
+        if request.errorCode != pb.ErrorReportRequestProto.NOTIFY:
+            self._check_registration(request.registartion)
         uuid = request.registartion.datanodeID.datanodeUuid
         self._namenode.error_report(uuid, request.errorCode, request.msg)
         return pb.ErrorReportResponseProto()

@@ -17,7 +17,7 @@ from headrace.namespace.rpc.datanode import DatanodeCalls
 from headrace.namespace.rpc.datanode_admin import DatanodeAdminCalls
 from headrace.namespace.rpc.ha_service import ha_service_handlers
 from headrace.namespace.rpc.namenode_protocol import NamenodeCalls
-from headrace.namespace.rpc.refresh import serve_refreshes
+from headrace.namespace.rpc.refresh import serve_reconfiguration, serve_refreshes
 from headrace.namespace.rpc.short_ways import short_reads, short_writes
 from headrace.namespace.rpc.translation import Callers, Groups, handlers
 from headrace.wire.hadoop import rpc_protocols as protocols
@@ -28,10 +28,13 @@ def namenode_endpoint(
     namenode: NameNode,
     groups: Groups,
     on_handler_failure: Callable[[str, BaseException], None],
+    *,
+    forget_groups: Callable[[], None] = lambda: None,
 ) -> RpcEndpoint:
+    """`forget_groups`: what is remembered of users' groups is to be looked up anew."""
     endpoint = RpcEndpoint(on_handler_failure)
     callers = Callers(groups)
-    client = service_handlers(namenode)
+    client = service_handlers(namenode, callers)
     client |= lease_handlers(namenode)
     client |= batched_listing_handlers(namenode, callers)
     client |= AdminCalls(namenode, callers).handlers()
@@ -51,6 +54,7 @@ def namenode_endpoint(
     endpoint.serve(protocols.DATANODE, datanodes.handlers())
     endpoint.on_client_gone = datanodes.on_client_gone
     endpoint.serve(protocols.NAMENODE, NamenodeCalls(namenode, callers).handlers())
-    endpoint.serve(protocols.HA_SERVICE, ha_service_handlers())
-    serve_refreshes(endpoint, groups)
+    endpoint.serve(protocols.HA_SERVICE, ha_service_handlers(namenode, callers))
+    serve_refreshes(endpoint, groups, forget_groups)
+    serve_reconfiguration(endpoint, namenode, callers)
     return endpoint

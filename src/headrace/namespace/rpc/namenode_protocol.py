@@ -3,10 +3,9 @@
 from typing import Any
 
 from headrace.namespace.namenode import NameNode
-from headrace.namespace.permissions import require_superuser
 from headrace.namespace.rpc.datanode import NO_KEYS, DatanodeCalls
 from headrace.namespace.rpc.shapes import unsigned
-from headrace.namespace.rpc.translation import Callers
+from headrace.namespace.rpc.translation import Callers, for_superusers
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
 from headrace.wire.hadoop.protos import namenode_pb2 as pb
@@ -19,10 +18,9 @@ class NamenodeCalls:
         self._callers = callers
 
     def handlers(self) -> dict[str, Handler]:
-        return {
+        answers: dict[str, Handler] = {
             "getBlocks": self.get_blocks,
             "getBlockKeys": lambda _, __: pb.GetBlockKeysResponseProto(keys=NO_KEYS),
-            "versionRequest": DatanodeCalls(self._namenode).version_request,
             "getTransactionId": self.get_transaction_id,
             "isUpgradeFinalized": lambda _, __: pb.IsUpgradeFinalizedResponseProto(
                 isUpgradeFinalized=True
@@ -31,11 +29,14 @@ class NamenodeCalls:
                 isRollingUpgrade=False
             ),
         }
+        guarded = for_superusers(
+            self._namenode, self._callers, answers, {"getTransactionId": "getTransactionID"}
+        )
+        return guarded | {"versionRequest": DatanodeCalls(self._namenode).version_request}
 
     def get_blocks(
-        self, request: pb.GetBlocksRequestProto, call: RpcCall
+        self, request: pb.GetBlocksRequestProto, _: RpcCall
     ) -> pb.GetBlocksResponseProto:
-        require_superuser(self._namenode.ns, self._callers.of(call))
         found = self._namenode.get_blocks(
             request.datanode.datanodeUuid, request.size, request.minBlockSize
         )

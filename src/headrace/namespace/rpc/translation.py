@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from headrace.namespace.caller import Caller
 from headrace.namespace.namenode import NameNode
+from headrace.namespace.permissions import require_superuser
 from headrace.namespace.rpc.asking import ask, read_of
 from headrace.wire.hadoop.rpc_session import Handler, Later, RpcCall
 
@@ -36,6 +37,26 @@ class Callers:
         return Caller(
             call.user, self._groups(call.user), call.client_id, call.call_id, call.address
         )
+
+
+def for_superusers(
+    namenode: NameNode,
+    callers: Callers,
+    answers: Mapping[str, Handler],
+    operations: Mapping[str, str] | None = None,
+) -> dict[str, Handler]:
+    """The same methods, refused to all others. A refusal names the operation, which is the method
+    where `operations` has no other word for it."""
+    words = operations or {}
+
+    def guarded(answer: Handler, operation: str) -> Handler:
+        def handle(message: Any, call: RpcCall) -> Any:
+            require_superuser(namenode.ns, callers.of(call), operation)
+            return answer(message, call)
+
+        return handle
+
+    return {name: guarded(answer, words.get(name, name)) for name, answer in answers.items()}
 
 
 def handlers(

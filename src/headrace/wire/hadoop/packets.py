@@ -2,7 +2,7 @@
 
     a packet                                              PLEN = 4 + checksums + data
     +----------+----------+---------------+-----------+------+
-    | PLEN i32 | HLEN u16 | header (HLEN) | checksums | data |      big endian
+    | PLEN i32 | HLEN i16 | header (HLEN) | checksums | data |      big endian
     +----------+----------+---------------+-----------+------+
     its header, as every known sender writes it           little endian, 25 or 27 bytes
     +----+---------------+----+-----------+----+--------+----+-------------+----+--------+
@@ -37,7 +37,7 @@ _GOOD_ACKS_MAX: Final = 8192
 _GOOD_ACKS_NODES_MAX: Final = 16
 """And of how many nodes: a peer may claim any number."""
 
-_LENGTHS: Final = struct.Struct(">iH")
+_LENGTHS: Final = struct.Struct(">ih")
 _HEADER: Final = struct.Struct("<BqBqBBBi")
 _PLAIN_HEADER_BYTES: Final = _HEADER.size
 _SYNC_HEADER_BYTES: Final = _HEADER.size + 2
@@ -69,7 +69,7 @@ def next_packet(view: memoryview, start: int, end: int) -> Packet | None:
     if end - start < LENGTHS_BYTES:
         return None
     payload_bytes, header_bytes = _LENGTHS.unpack_from(view, start)
-    if payload_bytes < 4 or payload_bytes + header_bytes > PACKET_BYTES_MAX:
+    if payload_bytes < 4 or header_bytes < 0 or payload_bytes + header_bytes > PACKET_BYTES_MAX:
         raise ProtocolError(f"packet lengths {payload_bytes} and {header_bytes} are out of range")
     header_at = start + LENGTHS_BYTES
     checksums_at = header_at + header_bytes
@@ -134,6 +134,8 @@ def _parse_header(raw: memoryview) -> PacketHeaderProto:
         header.ParseFromString(bytes(raw))
     except DecodeError as error:
         raise ProtocolError(f"packet header can't be read: {error}") from error
+    if not header.IsInitialized():  # parsing does not look
+        raise ProtocolError("packet header lacks a field")
     return header
 
 

@@ -47,6 +47,10 @@ class RpcOpening:
         self._out: list[bytes] = []
         """Answers that leave with the next send."""
 
+    @property
+    def is_open(self) -> bool:
+        return self._stage is Stage.CALLS
+
     def on_preamble(self, opening: bytes) -> None:
         """The seven bytes that come before the first frame."""
         if opening[:4] != frames.MAGIC:

@@ -1,14 +1,24 @@
 """DatanodeProtocol as messages: both forms of a full report, commands, and who is let in."""
 
+from typing import Any
+
 import pytest
 
 from headrace.namespace import datanodes as nodes
-from headrace.namespace.rpc.datanode import command_message, replicas_of
+from headrace.namespace.rpc.datanode import (
+    NO_KEYS,
+    DatanodeCalls,
+    command_message,
+    replicas_of,
+)
+from headrace.namespace.rpc.shapes import datanode_id_message
 from headrace.testing.namenode import SimulatedNameNode
+from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import datanode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.rpc_frames import varint
+from headrace.wire.hadoop.rpc_session import RpcCall
 
 FINALIZED = [(1, 100, 1001), (2**30, 0, 1002), (-(2**62), 7, 1003)]
 OTHERS = [(5, 50, 1004, nodes.ReplicaState.RBW), (6, 60, 1005, nodes.ReplicaState.RWR)]
@@ -90,3 +100,42 @@ def test_commands() -> None:
         command.SerializeToString()
     assert command_message(nodes.RegisterCommand(), "BP-1").HasField("registerCmd")
     assert command_message(nodes.FinalizeCommand("BP-1"), "BP-1").finalizeCmd.blockPoolId == "BP-1"
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"namespceID": 7}, {"clusterID": "another"}, {"cTime": 99}], ids=str
+)
+def test_a_node_of_another_registration_is_not_heard(change: dict[str, Any]) -> None:
+    """Its heartbeats and reports are those of another namespace, or of another life of ours."""
+    cluster = SimulatedNameNode(datanodes=1)
+    calls = DatanodeCalls(cluster.namenode)
+    known = next(iter(cluster.namenode.datanodes))
+    registration = pb.DatanodeRegistrationProto(
+        datanodeID=datanode_id_message(known.identity),
+        storageInfo=calls.storage_info(),
+        keys=NO_KEYS,
+        softwareVersion="3.5.0",
+    )
+    for name, value in change.items():
+        setattr(registration.storageInfo, name, value)
+    pool: Any = {"blockPoolId": cluster.ns.pool_id}
+    requests: dict[str, Any] = {
+        "sendHeartbeat": pb.HeartbeatRequestProto(registration=registration),
+        "blockReport": pb.BlockReportRequestProto(registration=registration, **pool),
+        "cacheReport": pb.CacheReportRequestProto(registration=registration, **pool),
+        "blockReceivedAndDeleted": pb.BlockReceivedAndDeletedRequestProto(
+            registration=registration, **pool
+        ),
+        "errorReport": pb.ErrorReportRequestProto(
+            registartion=registration, errorCode=pb.ErrorReportRequestProto.DISK_ERROR, msg="x"
+        ),
+    }
+    call = RpcCall("hdfs", "", b"c" * 16, 1, 0, "127.0.0.1")
+    for method, request in requests.items():
+        if not change:
+            assert calls.handlers()[method](request, call) is not None
+            continue
+        with pytest.raises(RemoteError) as caught:
+            calls.handlers()[method](request, call)
+        assert caught.value.class_name == java.UNREGISTERED_NODE
+        assert known.uuid in caught.value.message

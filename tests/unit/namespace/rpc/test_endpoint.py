@@ -1,11 +1,13 @@
 """What the NameNode's port serves, asked as messages of a NameNode in memory."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from headrace.base.promise import Promise
 from headrace.namespace import requests
+from headrace.namespace.datanodes import ReportedReplica
 from headrace.namespace.rpc.asking import ASKS
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.testing.namenode import SUPERUSER, SimulatedNameNode
@@ -23,11 +25,16 @@ NOT_SERVED = {"getEditsFromTxid"}
 
 
 class Port:
-    def __init__(self, cluster: SimulatedNameNode) -> None:
+    def __init__(
+        self, cluster: SimulatedNameNode, forget_groups: Callable[[], None] = lambda: None
+    ) -> None:
         self.cluster = cluster
         self.failures: list[BaseException] = []
         self.endpoint = namenode_endpoint(
-            cluster.namenode, lambda _: (), lambda _, error: self.failures.append(error)
+            cluster.namenode,
+            lambda _: (),
+            lambda _, error: self.failures.append(error),
+            forget_groups=forget_groups,
         )
         self._call_id = 0
 
@@ -145,6 +152,43 @@ def test_numbers_below_zero_survive_unsigned_fields(port: Port) -> None:
         )
 
 
+def test_figures_of_blocks_at_risk(port: Port) -> None:
+    def figures() -> Any:
+        request = pb.GetFsReplicatedBlockStatsRequestProto()
+        return port.call("getFsReplicatedBlockStats", request)
+
+    cluster = port.cluster
+    cluster.write("/f", 100)
+    assert (figures().low_redundancy, figures().highest_prio_low_redundancy_blocks) == (0, 0)
+    cluster.nodes[0].is_running = False
+    cluster.run(cluster.settings.datanode_dead_ms + 60_000)
+    assert (figures().low_redundancy, figures().highest_prio_low_redundancy_blocks) == (1, 0)
+    cluster.nodes[1].is_running = False
+    cluster.run(cluster.settings.datanode_dead_ms + 60_000)
+    assert (figures().low_redundancy, figures().highest_prio_low_redundancy_blocks) == (1, 1)
+
+
+def test_bytes_from_the_future_are_told_while_they_count(port: Port) -> None:
+    def told() -> tuple[int, int]:
+        again = Port(cluster)
+        stats = again.call("getFsStats", pb.GetFsStatusRequestProto())
+        blocks = again.call("getFsReplicatedBlockStats", pb.GetFsReplicatedBlockStatsRequestProto())
+        return stats.blocks_in_future, blocks.blocks_in_future
+
+    cluster = port.cluster
+    for path in ("/f", "/g"):  # of a single block, none has to be reported
+        cluster.write(path, 100)
+    node = cluster.nodes[0]
+    stamp = cluster.ns.generation_stamp + 9
+    future = ReportedReplica(cluster.ns.last_block_id + 7, 5, stamp)
+    node.replicas[future.block_id] = future
+    assert told() == (0, 0)
+    cluster.restart()
+    assert told() == (5, 5)
+    cluster.namenode.set_safe_mode("force_exit")
+    assert told() == (0, 0)
+
+
 def test_metasave_writes_what_is_wrong(port: Port) -> None:
     port.cluster.write("/f", 100)
     for node in port.cluster.nodes[:2]:
@@ -233,6 +277,127 @@ def test_operators_orders_are_the_superusers(port: Port) -> None:
         with pytest.raises(RemoteError, match=r"[Ss]uperuser"):
             port.call(method, request, user="eve")
     assert port.failures == []
+
+
+SUPERUSERS: list[tuple[RpcProtocol, dict[str, str]]] = [
+    (
+        protocols.CLIENT_NAMENODE,
+        {
+            "getCurrentEditLogTxid": "getCurrentEditLogTxid",
+            "rollingUpgrade": "queryRollingUpgrade",
+            "listEncryptionZones": "listEncryptionZones",
+            "listReencryptionStatus": "listReencryptionStatus",
+            "getDatanodeStorageReport": "getDatanodeStorageReport",
+            "finalizeUpgrade": "finalizeUpgrade",
+            "metaSave": "metaSave",
+        },
+    ),
+    (
+        protocols.NAMENODE,
+        {
+            "getBlocks": "getBlocks",
+            "getBlockKeys": "getBlockKeys",
+            "getTransactionId": "getTransactionID",
+            "isUpgradeFinalized": "isUpgradeFinalized",
+            "isRollingUpgrade": "isRollingUpgrade",
+        },
+    ),
+    (
+        protocols.HA_SERVICE,
+        {
+            "monitorHealth": "monitorHealth",
+            "transitionToActive": "transitionToActive",
+            "transitionToStandby": "transitionToStandby",
+            "transitionToObserver": "transitionToObserver",
+        },
+    ),
+    (
+        protocols.RECONFIGURATION,
+        {
+            "startReconfiguration": "startNamenodeReconfiguration",
+            "getReconfigurationStatus": "getNamenodeReconfigurationStatus",
+            "listReconfigurableProperties": "listNamenodeReconfigurableProperties",
+        },
+    ),
+]
+"""What HDFS 3.5 demands a superuser for, by the name that its refusal has for it."""
+EVERYBODY: list[tuple[RpcProtocol, tuple[str, ...]]] = [
+    (
+        protocols.REFRESH_USER_MAPPINGS,
+        (
+            "refreshUserToGroupsMappings",
+            "refreshSuperUserGroupsConfiguration",
+        ),
+    ),
+    (protocols.REFRESH_CALL_QUEUE, ("refreshCallQueue",)),
+    (protocols.HA_SERVICE, ("getServiceStatus",)),
+    (protocols.NAMENODE, ("versionRequest",)),
+    (protocols.CLIENT_NAMENODE, ("upgradeStatus", "getFsStats", "getHAServiceState")),
+]
+"""What only its service ACLs would keep anybody from, and those are off by default."""
+
+
+def test_the_superuser_s_calls_are_those_of_hdfs(port: Port) -> None:
+    for protocol, operations in SUPERUSERS:
+        for method, operation in operations.items():
+            request = protocol.methods[method].request_class()
+            with pytest.raises(RemoteError) as caught:
+                port.call(method, request, user="eve", protocol=protocol)
+            assert caught.value.class_name == java.ACCESS_CONTROL
+            assert caught.value.message == (
+                f"Access denied for user eve. Superuser privilege is required for operation "
+                f"{operation}"
+            )
+    for protocol, methods in EVERYBODY:
+        for method in methods:
+            request = protocol.methods[method].request_class()
+            port.call(method, request, user="eve", protocol=protocol)
+    assert port.failures == []
+
+
+def test_what_the_superuser_is_told_of_roles_and_refreshes(port: Port) -> None:
+    ha = protocols.HA_SERVICE
+    for method in ("monitorHealth", "transitionToActive"):
+        port.call(method, ha.methods[method].request_class(), protocol=ha)
+    for method in ("transitionToStandby", "transitionToObserver"):
+        with pytest.raises(RemoteError) as caught:
+            port.call(method, ha.methods[method].request_class(), protocol=ha)
+        assert caught.value.class_name == java.SERVICE_FAILED
+    acl = protocols.REFRESH_AUTHORIZATION_POLICY
+    request: Any = acl.methods["refreshServiceAcl"].request_class()
+    with pytest.raises(RemoteError, match="Service Level Authorization not enabled!") as caught:
+        port.call("refreshServiceAcl", request, protocol=acl)
+    assert caught.value.class_name == java.AUTHORIZATION
+    generic = protocols.GENERIC_REFRESH
+    request = generic.methods["refresh"].request_class(identifier="x")
+    with pytest.raises(
+        RemoteError, match="Identifier 'x' does not exist in RefreshRegistry"
+    ) as caught:
+        port.call("refresh", request, protocol=generic)
+    assert caught.value.class_name == java.ILLEGAL_ARGUMENT
+
+
+def test_groups_are_looked_up_anew_when_that_is_ordered() -> None:
+    forgotten: list[bool] = []
+    port = Port(SimulatedNameNode(), forget_groups=lambda: forgotten.append(True))
+    users = protocols.REFRESH_USER_MAPPINGS
+    method = "refreshUserToGroupsMappings"
+    port.call(method, users.methods[method].request_class(), protocol=users)
+    assert forgotten == [True]
+
+
+def test_there_are_no_delegation_tokens(port: Port) -> None:
+    """Nobody gets one, as from Apache's without security; there is none to renew or cancel."""
+    client = protocols.CLIENT_NAMENODE
+    asked: Any = client.methods["getDelegationToken"].request_class(renewer="anna")
+    assert not port.call("getDelegationToken", asked, user="anna").HasField("token")
+    for method in ("renewDelegationToken", "cancelDelegationToken"):
+        request: Any = client.methods[method].request_class()
+        request.token.identifier = request.token.password = b"x"
+        request.token.kind = request.token.service = "x"
+        with pytest.raises(RemoteError, match="delegation token is not served") as caught:
+            port.call(method, request, user="anna")
+        assert caught.value.class_name == java.UNSUPPORTED_OPERATION
 
 
 def test_what_is_not_offered_is_refused_with_its_name(port: Port) -> None:
