@@ -145,7 +145,7 @@ def test_a_node_dies_after_an_hflush(
     assert files.read("/file") == data
 
 
-@pytest.mark.parametrize("position", [0, 2])
+@pytest.mark.parametrize("position", [0, 1, 2])
 def test_a_node_dies_in_an_append(
     hadoop: HadoopTools, dfs: LocalFileSystem, tmp_path: Path, position: int
 ) -> None:

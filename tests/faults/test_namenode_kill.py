@@ -155,6 +155,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_done(dfs: LocalFileSys
     assert [worker.failure for worker in workers] == [None] * WORKERS
     assert sum(worker.answered for worker in workers) > KILLS * WORKERS
     dfs.namenode.kill()
+    assert list((dfs.namenode.data / "name").glob("fsimage_*")), "no start had a checkpoint"
     dfs.namenode.start()
     for worker in workers:
         assert listed(dfs, worker.root) == worker.names

@@ -169,7 +169,7 @@ class _NamespaceHost(SoleHost[Namespace]):
                 batch = self._encode(records)
             except HostOverloaded as error:
                 raise refusals.retriable(str(error)) from error
-            if self._is_turn_its_own():
+            if self._begin_turn():
                 is_done = self._write_ahead(batch) and self._append(records, [])
             else:
                 is_done = self._append(records, batch)
@@ -207,8 +207,12 @@ class _NamespaceHost(SoleHost[Namespace]):
         self._gathered_bytes += size
         return values
 
-    def _is_turn_its_own(self) -> bool:
-        """The turn of the loop begins with this decision, and ends with the call that asked."""
+    def _begin_turn(self) -> bool:
+        """Have this turn of the loop end with a sync, unless one is under way or asked for.
+
+        True if nothing but the call that is being served will join it, and the disk is quick:
+        its edits may be written before they are replayed.
+        """
         at_turn_end = self.at_turn_end
         if self._is_syncing or at_turn_end is None:
             return False

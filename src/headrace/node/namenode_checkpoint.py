@@ -21,6 +21,8 @@ from headrace.namespace.journal import Journal
 from headrace.namespace.settings import NamespaceSettings
 from headrace.runtime.disk import DiskStorage
 
+_FIRST_LOOK_MS = 100
+"""Soon: a NameNode that never lives for long must get rid of its edits, too."""
 _LOOK_MS = 10_000
 _POLL_MS = 100
 _NICENESS = 10
@@ -54,7 +56,7 @@ class Checkpoints:
         self._last_ms = clock.monotonic_ms()
 
     def start(self) -> None:
-        self._timers.call_later(_LOOK_MS, self._look)
+        self._timers.call_later(_FIRST_LOOK_MS, self._look)
 
     def _look(self) -> None:
         edits = self._journal.high_watermark - 1 - self._last_offset

@@ -160,3 +160,91 @@ def test_content_summary(client: hdfs_native.Client, folder: str, write: Write) 
     summary = client.get_content_summary(folder)
     assert (summary.length, summary.file_count, summary.directory_count) == (1024, 2, 2)
     assert summary.space_consumed == 3072
+
+
+def acl_entries(text: str) -> list[hdfs_native.AclEntry]:
+    """As `hdfs dfs -setfacl` takes them: `[default:]TYPE:[NAME]:PERMISSIONS,…`."""
+    entries = []
+    for entry in text.split(","):
+        *default, type_, name, permissions = entry.split(":")
+        scope = "default" if default else "access"
+        entries.append(hdfs_native.AclEntry(type_, scope, permissions, name or None))  # type: ignore[arg-type]
+    return entries
+
+
+def acl_of(client: hdfs_native.Client, path: str) -> tuple[str, int]:
+    """Entries as `acl_entries` takes them, in the order of the answer, and the permission."""
+    status = client.get_acl_status(path)
+    entries = [
+        ("default:" if entry.scope == "default" else "")
+        + f"{entry.type}:{entry.name or ''}:{entry.permissions}"
+        for entry in status.entries
+    ]
+    return ",".join(entries), status.permission
+
+
+def test_acls_of_a_file(client: hdfs_native.Client, folder: str, write: Write) -> None:
+    path = f"{folder}/f"
+    write(path, b"x")
+    client.set_permission(path, 0o640)
+    assert acl_of(client, path) == ("", 0o640)
+
+    client.modify_acl_entries(path, acl_entries("user:anna:rw-"))
+    # The group's own bits are the mask of all that is named.
+    assert acl_of(client, path) == ("user:anna:rw-,group::r--", 0o660)
+    client.modify_acl_entries(path, acl_entries("group:staff:r-x,user:anna:r--"))
+    assert acl_of(client, path) == ("user:anna:r--,group::r--,group:staff:r-x", 0o650)
+    client.modify_acl_entries(path, acl_entries("mask::r--"))
+    assert acl_of(client, path) == ("user:anna:r--,group::r--,group:staff:r-x", 0o640)
+
+    client.remove_acl_entries(path, acl_entries("user:anna:---"))
+    assert acl_of(client, path) == ("group::r--,group:staff:r-x", 0o650)
+    client.set_acl(path, acl_entries("user::rwx,user:ben:-w-,group::r-x,other::--x"))
+    assert acl_of(client, path) == ("user:ben:-w-,group::r-x", 0o771)
+    status = client.get_acl_status(path)
+    info = client.get_file_info(path)
+    assert (status.owner, status.group, status.sticky) == (info.owner, info.group, False)
+
+    client.remove_acl(path)
+    assert acl_of(client, path) == ("", 0o751)
+    assert client.get_file_info(path).permission == 0o751
+
+
+def test_what_an_acl_says_by_default_new_children_have(
+    client: hdfs_native.Client, folder: str, write: Write
+) -> None:
+    parent = f"{folder}/shared"
+    client.mkdirs(parent, 0o750, True)
+    client.modify_acl_entries(parent, acl_entries("default:user:anna:rwx,user:ben:r-x"))
+    defaults = (
+        "default:user::rwx,default:user:anna:rwx,default:group::r-x,"
+        "default:mask::rwx,default:other::---"
+    )
+    assert acl_of(client, parent) == (f"user:ben:r-x,group::r-x,{defaults}", 0o750)
+    write(f"{parent}/f", b"x")
+    client.mkdirs(f"{parent}/sub", 0o755, True)
+    entries, _ = acl_of(client, f"{parent}/f")
+    assert entries == "user:anna:rwx,group::r-x"
+    entries, _ = acl_of(client, f"{parent}/sub")
+    assert entries == f"user:anna:rwx,group::r-x,{defaults}"
+
+    client.remove_default_acl(parent)
+    assert acl_of(client, parent) == ("user:ben:r-x,group::r-x", 0o750)
+    write(f"{parent}/g", b"x")
+    assert acl_of(client, f"{parent}/g")[0] == ""
+    assert acl_of(client, f"{parent}/f")[0] == "user:anna:rwx,group::r-x"
+
+
+def test_acls_that_make_no_sense_are_refused(
+    client: hdfs_native.Client, folder: str, write: Write
+) -> None:
+    path = f"{folder}/f"
+    write(path, b"x")
+    before = acl_of(client, path)
+    with pytest.raises(Exception, match="AclException"):
+        client.set_acl(path, acl_entries("user:anna:rw-"))  # nothing for the owner
+    with pytest.raises(Exception, match="AclException"):
+        client.modify_acl_entries(path, acl_entries("default:user:anna:rw-"))  # of a file
+    with pytest.raises(FileNotFoundError):
+        client.get_acl_status(f"{folder}/missing")
+    assert acl_of(client, path) == before
