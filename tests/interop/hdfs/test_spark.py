@@ -1,4 +1,4 @@
-"""PySpark 4.3 on hdfs://: tables, and a streaming query with its checkpoint there.
+"""PySpark 4.3 on hdfs://: tables, and a streaming query with its checkpoint there, stopped midway.
 
 HEADRACE_SPARK_PYTHON names a Python that has PySpark, where this one has none.
 """
@@ -6,6 +6,7 @@ HEADRACE_SPARK_PYTHON names a Python that has PySpark, where this one has none.
 import getpass
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.conftest import not_run
 from tests.interop.hdfs.conftest import FileSystem
 
-pytestmark = [pytest.mark.java, pytest.mark.long]
+pytestmark = pytest.mark.java
 
 JOB = Path(__file__).with_name("spark_job.py")
 TIMEOUT_S = 300
@@ -29,11 +30,17 @@ def python_with_spark() -> str:
     return sys.executable
 
 
-def test_tables_and_a_stream(dfs: FileSystem, folder: str) -> None:
+def need_java() -> None:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        not_run("java is not installed")
+
+
+def run_job(dfs: FileSystem, folder: str, *parts: str) -> None:
+    need_java()
     environment = {**os.environ, "HADOOP_USER_NAME": getpass.getuser()}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
-        [python_with_spark(), str(JOB), dfs.url, folder],
+        [python_with_spark(), str(JOB), dfs.url, folder, *parts],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -42,3 +49,13 @@ def test_tables_and_a_stream(dfs: FileSystem, folder: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.rstrip().endswith("ALL OK")
+
+
+def test_tables_and_a_stream_that_is_stopped_midway(dfs: FileSystem, folder: str) -> None:
+    run_job(dfs, folder, "tables", "begin", "resume")
+
+
+@pytest.mark.long
+def test_a_stream_goes_on_in_another_process(dfs: FileSystem, folder: str) -> None:
+    run_job(dfs, folder, "begin")
+    run_job(dfs, folder, "resume")

@@ -5,6 +5,7 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -112,6 +113,35 @@ def test_hflush_inside_a_chunk_and_on_from_its_start(start_nodes: Start) -> None
     for node in nodes.all:
         with Peer(node.address) as reader:
             assert reader.read(a_block(size=5000)) == data
+
+
+def test_the_last_chunk_is_read_while_it_grows(start_nodes: Start) -> None:
+    """HDFS-9220, HDFS-11056: bytes and checksum of a partial chunk must be of one moment."""
+    nodes = start_nodes(1)
+    data = os.urandom(5000)
+    seen = [0]
+    """How much was acked."""
+
+    def write_on() -> None:
+        with Peer(nodes[0].address) as peer:
+            peer.write_block(write_request(a_block()))
+            for end in range(7, len(data), 7):
+                start = seen[0] // 512 * 512
+                peer.packet(data[start:end], start)
+                assert list(peer.ack().reply) == [pb.SUCCESS]
+                seen[0] = end
+
+    looks = []
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(write_on)
+        while not writer.done():
+            if end := seen[0]:
+                with Peer(nodes[0].address) as reader:
+                    looks.append(end)
+                    assert reader.read(a_block(size=end)) == data[:end], end
+        writer.result()
+    assert seen[0] > 4900
+    assert len(set(looks)) > 10, "nobody looked while it grew"
 
 
 def test_hsync_is_acked_after_the_sync(start_nodes: Start) -> None:
