@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from tests.interop.conftest import TARGETS, Target, java, start_target
+from tests.interop.hdfs.conftest import hadoop
 
-__all__ = ["java"]
-"""A fixture: the class path of programs that run against the broker."""
+__all__ = ["hadoop", "java"]
+"""Fixtures: Hadoop's tools, and the class path of programs that run against the broker."""
 
 
 @pytest.fixture(params=TARGETS)

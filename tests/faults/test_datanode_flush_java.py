@@ -13,10 +13,9 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 import pytest
-from tests.conftest import not_run
 from tests.faults.test_datanode_kill import MIB, SETTINGS, Files, options, pipeline_of
 from tests.interop.hadoop_tools import HadoopTools
-from tests.interop.java_tools import JavaMissingError, ToolResult
+from tests.interop.java_tools import ToolResult
 from tests.wire.hadoop_transfer.peer import Peer
 
 from headrace.client.hadoop_rpc import BlockingRpcClient
@@ -29,16 +28,6 @@ pytestmark = pytest.mark.java
 
 HFLUSH, HSYNC, CLOSE = 0, -1, -2
 JOIN_S = 90.0
-
-
-@pytest.fixture(scope="module")
-def hadoop() -> Iterator[HadoopTools]:
-    try:
-        tools = HadoopTools()
-    except JavaMissingError as missing:
-        not_run(str(missing))
-    yield tools
-    tools.close()
 
 
 @pytest.fixture

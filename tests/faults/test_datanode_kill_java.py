@@ -9,24 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import not_run
 from tests.faults.test_datanode_kill import MIB, SETTINGS, Files, eventually, pipeline_of
 from tests.interop.hadoop_tools import HadoopTools
-from tests.interop.java_tools import JavaMissingError, ToolResult
+from tests.interop.java_tools import ToolResult
 
 from headrace.testing.filesystem import LocalFileSystem
 
 pytestmark = pytest.mark.java
-
-
-@pytest.fixture(scope="module")
-def hadoop() -> Iterator[HadoopTools]:
-    try:
-        tools = HadoopTools()
-    except JavaMissingError as missing:
-        not_run(str(missing))
-    yield tools
-    tools.close()
 
 
 @pytest.fixture

@@ -21,12 +21,10 @@ from typing import Any
 import hdfs_native
 import pytest
 from google.protobuf.message import Message
-from tests.conftest import not_run
 from tests.faults.file_load import JavaWorker, Kill, NativeWorker
 from tests.faults.file_worker import FOLDERS, REPLICATION, SHARED
 from tests.faults.test_datanode_kill import eventually, is_live
 from tests.interop.hadoop_tools import HadoopTools
-from tests.interop.java_tools import JavaMissingError
 
 from headrace.base.events import EventLog
 from headrace.client.hadoop_rpc import BlockingRpcClient
@@ -68,16 +66,6 @@ SETTINGS = {
     "dfs.namenode.checkpoint.txns": 300,
 }
 ANSWERS_TIMEOUT_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def hadoop() -> Iterator[HadoopTools]:
-    try:
-        tools = HadoopTools()
-    except JavaMissingError as missing:
-        not_run(str(missing))
-    yield tools
-    tools.close()
 
 
 class Answers:

@@ -4,6 +4,9 @@
 or with HEADRACE_CONTROL=1, and it alone with HEADRACE_CONTROL=only.
 """
 
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -71,6 +74,7 @@ def hadoop() -> Iterator[HadoopTools]:
 
 
 Shell = Callable[..., ToolResult]
+Fs = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 @pytest.fixture
@@ -82,3 +86,24 @@ def hdfs(hadoop: HadoopTools, dfs: FileSystem) -> Shell:
         "dfs.blocksize": SETTINGS["dfs.blocksize"],
     }
     return partial(hadoop.run, settings=settings)
+
+
+@pytest.fixture
+def fs(dfs: FileSystem) -> Fs:
+    """`headrace fs …`"""
+
+    def run(
+        *words: str, stdin: bytes = b"", status: int = 0
+    ) -> "subprocess.CompletedProcess[bytes]":
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "headrace", "fs", *words],
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "HEADRACE_FS": dfs.url},
+        )
+        assert done.returncode == status, done.stderr.decode()
+        return done
+
+    return run

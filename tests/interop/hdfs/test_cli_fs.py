@@ -3,34 +3,11 @@
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.hdfs.conftest import FileSystem, Shell
-
-Fs = Callable[..., "subprocess.CompletedProcess[bytes]"]
-
-
-@pytest.fixture
-def fs(dfs: FileSystem) -> Fs:
-    def run(
-        *words: str, stdin: bytes = b"", status: int = 0
-    ) -> "subprocess.CompletedProcess[bytes]":
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "headrace", "fs", *words],
-            input=stdin,
-            capture_output=True,
-            timeout=60,
-            check=False,
-            env={**os.environ, "HEADRACE_FS": dfs.url},
-        )
-        assert done.returncode == status, done.stderr.decode()
-        return done
-
-    return run
+from tests.interop.hdfs.conftest import FileSystem, Fs, Shell
 
 
 def loaded(done: "subprocess.CompletedProcess[bytes]") -> Any:

@@ -1,18 +1,15 @@
 """The trash: Hadoop's shell and ours on a NameNode that keeps it, which clients are not told of."""
 
 import getpass
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import hdfs_native
 import pytest
 from tests.conftest import not_run
 from tests.interop.hadoop_tools import HadoopTools
-from tests.interop.hdfs.conftest import TARGETS, FileSystem, Shell
+from tests.interop.hdfs.conftest import TARGETS, FileSystem, Fs, Shell
 from tests.interop.hdfs.real_hdfs import RealHdfs
 from tests.interop.java_tools import JavaMissingError
 
@@ -26,8 +23,6 @@ INTERVAL_MIN = 60 * 24 * 365
 SETTINGS = {"fs.trash.interval": str(INTERVAL_MIN)}
 ROOT = f"/user/{getpass.getuser()}/.Trash"
 CHECKPOINT = re.compile(r"^/\d{12}(-\d+)?")
-
-Rm = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -54,24 +49,6 @@ def namenode(dfs: FileSystem) -> Iterator[NameNodeClient]:
 @pytest.fixture
 def shell(hadoop: HadoopTools, dfs: FileSystem) -> Shell:
     return partial(hadoop.run, settings={"fs.defaultFS": dfs.url})
-
-
-@pytest.fixture
-def ours(dfs: FileSystem) -> Rm:
-    """`headrace fs …`"""
-
-    def run(*words: str, status: int = 0) -> "subprocess.CompletedProcess[bytes]":
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "headrace", "fs", *words],
-            capture_output=True,
-            timeout=60,
-            check=False,
-            env={**os.environ, "HEADRACE_FS": dfs.url},
-        )
-        assert done.returncode == status, done.stderr.decode()
-        return done
-
-    return run
 
 
 @pytest.fixture
@@ -144,16 +121,16 @@ def test_both_shells_read_the_same_names(
     assert found(client) == []
 
 
-def test_our_shell_moves_and_tells_where(ours: Rm, client: hdfs_native.Client, folder: str) -> None:
+def test_our_shell_moves_and_tells_where(fs: Fs, client: hdfs_native.Client, folder: str) -> None:
     touch(client, f"{folder}/a", f"{folder}/b", f"{folder}/d/c")
-    told = ours("rm", f"{folder}/a").stderr.decode()
+    told = fs("rm", f"{folder}/a").stderr.decode()
     assert told == f"moved {folder}/a to the trash: {ROOT}/Current{folder}/a\n"
-    ours("rm", "-r", f"{folder}/d")
+    fs("rm", "-r", f"{folder}/d")
     assert found(client) == [f"/Current{folder}/a", f"/Current{folder}/d/c"]
-    assert ours("rm", "--skip-trash", f"{folder}/b").stderr.decode() == f"deleted {folder}/b\n"
-    assert b"made the checkpoint" in ours("expunge").stderr
+    assert fs("rm", "--skip-trash", f"{folder}/b").stderr.decode() == f"deleted {folder}/b\n"
+    assert b"made the checkpoint" in fs("expunge").stderr
     assert found(client) == [f"/time{folder}/a", f"/time{folder}/d/c"]
-    assert b"deleted" in ours("expunge", "--immediate").stderr
+    assert b"deleted" in fs("expunge", "--immediate").stderr
     assert found(client) == []
 
 
