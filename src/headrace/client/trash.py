@@ -48,7 +48,10 @@ class Trash:
         is none."""
         if not self.is_enabled:
             return None
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(self.root), path))
+        # POSIX leaves two leading slashes as they are.
+        path = "/" + posixpath.normpath(posixpath.join(posixpath.dirname(self.root), path)).lstrip(
+            "/"
+        )
         if _is_at_or_below(path, self.root):
             return None
         if _is_at_or_below(self.root, path):
@@ -121,7 +124,7 @@ class Trash:
             return [], None
         if immediate:
             made = self._make_checkpoint()
-            return self._delete_checkpoints(0), made
+            return self._delete_checkpoints(None), made
         deleted = self._delete_checkpoints(self.interval_min)
         return deleted, self._make_checkpoint()
 
@@ -141,12 +144,15 @@ class Trash:
                 return target
         raise HeadraceError(f"no free name for a checkpoint {base}")
 
-    def _delete_checkpoints(self, older_than_min: int) -> list[str]:
+    def _delete_checkpoints(self, older_than_min: int | None) -> list[str]:
+        """None: all. A server in another zone may have made some that seem to be of tomorrow."""
         now_ms = _now_ms()
         deleted = []
         for name in list(self._namenode.names_in(self.root)):
             made_ms = None if name == CURRENT else checkpoint_time_ms(name, self._zone)
-            if made_ms is None or now_ms - made_ms < older_than_min * 60_000:
+            if made_ms is None:
+                continue
+            if older_than_min is not None and now_ms - made_ms < older_than_min * 60_000:
                 continue
             path = f"{self.root}/{name}"
             self._namenode.delete(path)

@@ -281,8 +281,10 @@ class DatanodeSide(NamespaceService):
     def _registered(self, uuid: str) -> DatanodeDescriptor:
         node = self.datanodes.get(uuid)
         if node is None or not node.is_alive:
+            # Not UnregisteredNodeException, which ends a DataNode: its next heartbeat tells it to
+            # register again.
             raise RemoteError(
-                exceptions.UNREGISTERED_NODE,
+                exceptions.IO,
                 f"Data node {uuid} is attempting to report but is dead or not registered",
             )
         return node

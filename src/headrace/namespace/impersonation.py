@@ -1,7 +1,6 @@
 """Who may act for somebody else: over RPC as the real user of a connection, over WebHDFS by `doas`.
 
-Owns: the rule. Superusers may; no proxy users are configured. Spec: Hadoop's ProxyUsers, whose
-refusal is told in its words.
+Owns: who that is asked of: the namespace's superusers may (`wire.hadoop.impersonation`).
 """
 
 from collections.abc import Callable
@@ -9,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.namespace.caller import Caller
 from headrace.namespace.permissions import is_superuser
-from headrace.wire.hadoop import exceptions as java
-from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.impersonation import require_impersonator
 
 if TYPE_CHECKING:
     from headrace.namespace.filesystem import Namespace
@@ -23,9 +21,7 @@ class Impersonation:
 
     def require(self, real_user: str, user: str) -> None:
         """`real_user` asks for `user`; nobody, or the same, asks for himself."""
-        if real_user in ("", user):
-            return
-        if not is_superuser(self._ns, Caller(real_user, self._groups(real_user))):
-            raise RemoteError(
-                java.AUTHORIZATION, f"User: {real_user} is not allowed to impersonate {user}"
-            )
+        require_impersonator(real_user, user, self._is_superuser)
+
+    def _is_superuser(self, user: str) -> bool:
+        return is_superuser(self._ns, Caller(user, self._groups(user)))

@@ -100,8 +100,8 @@ class TrashEmptier:
         elif now_ms < self._due_ms:
             self._look_later()
         else:
-            self._begin(now_ms)
             self._await_next()
+            self._begin(now_ms)
 
     def _begin(self, now_ms: int) -> None:
         if self._round is not None:
@@ -120,11 +120,16 @@ class TrashEmptier:
         except StopIteration:
             self._round = None
             return
+        except BaseException:
+            self._round = None  # the next one begins anew
+            raise
         self._service.journal.durable(None).then(self._on_durable)
 
     def _on_durable(self, done: Promise[None]) -> None:
         if done.error is None:
             self._service.timers.call_soon(self._step)
+        else:
+            self._round = None
 
     # -- what --------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ from headrace.runtime.web import Page as WebPage
 from headrace.runtime.web import WebServer
 from headrace.runtime.webhdfs_data import WebHdfsData
 from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.impersonation import require_impersonator
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, DatanodeInfoProto
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_protocols import CLIENT_DATANODE, DATANODE, INTER_DATANODE
@@ -377,6 +379,7 @@ class DatanodeNode:
             may_administer=self._superusers,
         )
         endpoint = RpcEndpoint(self._on_handler_failure)
+        endpoint.authorize = partial(require_impersonator, is_superuser=self._superusers)
         endpoint.serve(INTER_DATANODE, self._inter.handlers())
         endpoint.serve(CLIENT_DATANODE, client.handlers())
         limits = TcpLimits(

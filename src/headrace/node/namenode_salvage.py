@@ -79,10 +79,15 @@ class Salvager:
         dfs, user = self._client(), RpcUser(remains.user)
         there = await dfs.call(user, "getFileInfo", pb.GetFileInfoRequestProto(src=remains.target))
         if there.HasField("fs"):
-            raise RemoteError(java.FILE_ALREADY_EXISTS, f"{remains.target} is there already")
+            # Perhaps of another file that had this name: nobody else may have its bytes any more.
+            raise RemoteError(
+                java.FILE_ALREADY_EXISTS,
+                f"{remains.target} is there already: rename or delete it, then move again",
+            )
         folder = pb.MkdirsRequestProto(src=remains.target, createParent=True)
         folder.masked.perm = remains.mode | (remains.mode & 0o444) >> 2
         await dfs.call(user, "mkdirs", folder)
+        defaults = await dfs.server_defaults(user)
         copying = _Copying(dfs, await dfs.locate(user, remains.path))
         number = 0
         while copying.has_more():
@@ -95,7 +100,7 @@ class Salvager:
                 blockSize=self._settings.block_size,
             )
             request.masked.perm = remains.mode
-            await dfs.create(user, request, copying.stretch())
+            await dfs.create(user, request, copying.stretch(), defaults)
             number += 1
         if copying.unreadable:
             raise RemoteError(java.IO, "; ".join(copying.unreadable))

@@ -152,9 +152,9 @@ class Pipeline:
         await self.flow(whole=True)
         await self._until(lambda: not outgoing.packets)
         outgoing.is_closing = True
+        self._beats.cancel()  # behind the last packet nothing is expected
         await self._send(Packet(outgoing.acked, b""), last=True)
         await self._until(lambda: self._is_ended)
-        self._beats.cancel()
         self._writer.close()
 
     def abort(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.wire.hadoop.block_meta import DataChecksum, checksum_of
-from headrace.wire.hadoop.packets import bytes_wanted, next_packet
+from headrace.wire.hadoop.packets import PACKET_BYTES_MAX, bytes_wanted, next_packet
 from headrace.wire.hadoop.protos import data_transfer_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.transfer import Op, encode_request, parse_message
@@ -117,7 +117,10 @@ async def _packets(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, mem
     while True:
         async with asyncio.timeout(_TIMEOUT_S):
             head = await reader.readexactly(6)
-            rest = await reader.readexactly(bytes_wanted(memoryview(head)) - len(head))
+            wanted = bytes_wanted(memoryview(head))
+            if not len(head) <= wanted <= len(head) + PACKET_BYTES_MAX:
+                raise ProtocolError(f"a packet of {wanted} bytes")
+            rest = await reader.readexactly(wanted - len(head))
         view = memoryview(head + rest)
         packet = next_packet(view, 0, len(view))
         if packet is None:

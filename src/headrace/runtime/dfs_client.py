@@ -138,10 +138,14 @@ class DfsClient:
     # -- writing -------------------------------------------------------------------------
 
     async def create(
-        self, user: RpcUser, request: pb.CreateRequestProto, pieces: AsyncIterator[bytes]
+        self,
+        user: RpcUser,
+        request: pb.CreateRequestProto,
+        pieces: AsyncIterator[bytes],
+        defaults: hdfs.FsServerDefaultsProto,
     ) -> None:
         request.clientName = _client_name()
-        checksum = _checksum_of(await self.server_defaults(user))
+        checksum = _checksum_of(defaults)
         status = (await self.call(user, "create", request)).fs
         call = partial(self.call, user)
         writer = FileWriter(call, request.src, request.clientName, status, checksum)
@@ -153,13 +157,19 @@ class DfsClient:
         request = pb.AppendRequestProto(src=path, clientName=name, flag=pb.APPEND)
         answer = await self.call(user, "append", request)
         writer = FileWriter(partial(self.call, user), path, name, answer.stat, checksum)
-        if answer.HasField("block"):
-            await writer.reopen(answer.block)
-        await self._write(writer, pieces)
+        reopened = answer.block if answer.HasField("block") else None
+        await self._write(writer, pieces, reopened)
 
-    async def _write(self, writer: FileWriter, pieces: AsyncIterator[bytes]) -> None:
+    async def _write(
+        self,
+        writer: FileWriter,
+        pieces: AsyncIterator[bytes],
+        reopened: hdfs.LocatedBlockProto | None = None,
+    ) -> None:
         renewing = self._loop.create_task(writer.keep_lease(), name="webhdfs-lease")
         try:
+            if reopened is not None:
+                await writer.reopen(reopened)
             async for piece in pieces:
                 await writer.write(piece)
             await writer.close()

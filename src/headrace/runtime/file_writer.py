@@ -23,6 +23,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from headrace.base.errors import ProtocolError
 from headrace.runtime.block_pipeline import Outgoing, Pipeline, Stage
 from headrace.runtime.block_streams import FAILURES, BlockFailed, replica_checksum
 from headrace.runtime.hadoop_client import RpcUnavailable
@@ -79,7 +80,7 @@ class FileWriter:
         status: hdfs.HdfsFileStatusProto,
         checksum: DataChecksum,
     ) -> None:
-        self._call = call
+        self._ask = call
         self._path = path
         self._client_name = client_name
         self._status = status
@@ -88,6 +89,13 @@ class FileWriter:
         self._block: _OpenBlock | None = None
         self._failed: list[hdfs.DatanodeInfoProto] = []
         """DataNodes that failed this file: they get no more of its blocks."""
+
+    async def _call(self, method: str, request: Message) -> Any:
+        """An answer that can't be read is the NameNode's fault and no DataNode's."""
+        try:
+            return await self._ask(method, request)
+        except ProtocolError as error:
+            raise RpcUnavailable(f"{method}: {error}") from error
 
     async def keep_lease(self) -> None:
         while True:
@@ -237,7 +245,11 @@ class FileWriter:
             newNodes=[node.id for node in located.locs],
             storageIDs=located.storageIDs,
         )
-        await self._call("updatePipeline", update)
+        try:
+            await self._call("updatePipeline", update)
+        except BaseException:
+            block.pipeline.abort()
+            raise
         located.b.CopyFrom(new)
 
 

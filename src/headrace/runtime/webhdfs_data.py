@@ -102,7 +102,7 @@ class WebHdfsData:
             blockSize=_number(query, "blocksize", defaults.blockSize),
         )
         request.masked.perm = _mode(query.get("permission", "644"))
-        await self._dfs.create(user, request, body)
+        await self._dfs.create(user, request, body, defaults)
         host, port = self._namenode
         where = f"hdfs://{host}:{port}{quote(path, _PLAIN_IN_PATHS)}"
         return WebResponse(201, headers={"Location": where})

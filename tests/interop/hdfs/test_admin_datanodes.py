@@ -3,6 +3,7 @@
 One cluster for all tests; the last of them shuts a DataNode down.
 """
 
+import getpass
 import os
 import random
 import urllib.request
@@ -16,7 +17,12 @@ from tests.faults.test_datanode_kill import SETTINGS, Files, eventually, pipelin
 from tests.interop.hadoop_tools import HadoopTools
 from tests.interop.hdfs.conftest import Shell
 
+from headrace.client.hadoop_rpc import BlockingRpcClient
 from headrace.testing.filesystem import LocalFileSystem, LocalProcess
+from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.protos.client_datanode_pb2 import GetDatanodeInfoRequestProto
+from headrace.wire.hadoop.rpc_calls import RpcUser
+from headrace.wire.hadoop.rpc_protocols import CLIENT_DATANODE
 
 pytestmark = pytest.mark.java
 
@@ -206,6 +212,27 @@ def test_volumes_of_all_datanodes_are_told(hdfs: Shell, cluster: LocalFileSystem
     told_all = told.stdout + told.stderr
     for node in cluster.datanodes:
         assert node.where["uuid"] in told_all
+
+
+@pytest.mark.parametrize(
+    ("real", "may"), [("", True), (getpass.getuser(), True), ("knox", False)], ids=repr
+)
+def test_orders_in_somebody_s_name_are_asked_of_who_gives_them(
+    cluster: LocalFileSystem, real: str, may: bool
+) -> None:
+    """As at the NameNode: who may not act for a superuser is not heard as one."""
+    host, _, port = ipc(cluster.datanodes[0]).rpartition(":")
+    user = RpcUser(getpass.getuser() if real in ("", "knox") else "ann", real=real)
+    client = BlockingRpcClient(host, int(port), user)
+    request = GetDatanodeInfoRequestProto()
+    try:
+        if may:
+            client.call("getDatanodeInfo", request, CLIENT_DATANODE)
+        else:
+            with pytest.raises(RemoteError, match="knox is not allowed to impersonate"):
+                client.call("getDatanodeInfo", request, CLIENT_DATANODE)
+    finally:
+        client.close()
 
 
 def test_a_datanode_is_shut_down(hdfs: Shell, cluster: LocalFileSystem) -> None:

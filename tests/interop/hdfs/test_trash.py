@@ -146,6 +146,23 @@ def test_a_name_that_is_taken_gets_the_time(
     assert all(re.fullmatch(rf"/Current{folder}/a\d{{13}}", name) for name in others)
 
 
+def test_slashes_too_many_are_one(trash: Trash, client: hdfs_native.Client, folder: str) -> None:
+    touch(client, f"{folder}/a")
+    assert trash.move(f"//{folder}//a/") == f"{ROOT}/Current{folder}/a"
+    assert found(client) == [f"/Current{folder}/a"]
+
+
+def test_at_once_means_checkpoints_of_a_zone_ahead_of_ours_too(
+    trash: Trash, client: hdfs_native.Client
+) -> None:
+    touch(client, f"{ROOT}/991231235959/a")
+    trash.expunge()
+    assert found(client) == ["/time/a"]
+    deleted, _ = trash.expunge(immediate=True)
+    assert deleted == [f"{ROOT}/991231235959"]
+    assert found(client) == []
+
+
 def test_a_file_in_the_way_of_a_folder(
     trash: Trash, client: hdfs_native.Client, folder: str
 ) -> None:

@@ -231,4 +231,4 @@ def test_reports_of_nobody_are_refused(world: World) -> None:
     for ask in asked:
         with pytest.raises(RemoteError) as caught:
             ask()
-        assert caught.value.class_name == java.UNREGISTERED_NODE
+        assert caught.value.class_name == java.IO

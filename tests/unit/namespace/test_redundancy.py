@@ -268,7 +268,7 @@ def test_unknown_nodes_are_told_to_register() -> None:
     cluster = SimulatedNameNode(datanodes=1)
     with pytest.raises(RemoteError) as caught:
         cluster.namenode.block_report("nobody", StorageReport("s"), [])
-    assert caught.value.class_name == exceptions.UNREGISTERED_NODE
+    assert caught.value.class_name == exceptions.IO
     assert type(cluster.namenode.heartbeat("nobody", []).commands[0]).__name__ == "RegisterCommand"
 
 

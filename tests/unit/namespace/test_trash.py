@@ -274,3 +274,23 @@ def test_all_of_it_is_journalled() -> None:
     before = durable_state(cluster.ns)
     cluster.restart()
     assert durable_state(cluster.ns) == before
+
+
+def test_a_round_that_meets_a_bug_does_not_end_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_with()
+    trashed(cluster, "a")
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by the test")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster.namenode.trash, "_make_checkpoint", broken)
+        with pytest.raises(ZeroDivisionError):
+            until_round(cluster)
+    assert names(cluster) == ["Current"]
+    assert names_after_round(cluster) == [checkpoint_of(cluster.clock.now_ms())]
+
+
+def names_after_round(cluster: SimulatedNameNode) -> list[str]:
+    until_round(cluster)
+    return names(cluster)

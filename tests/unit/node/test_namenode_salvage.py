@@ -44,6 +44,11 @@ class Files:
             answer.fs.SetInParent()
         return answer
 
+    async def server_defaults(self, _user: RpcUser) -> hdfs.FsServerDefaultsProto:
+        defaults = hdfs.FsServerDefaultsProto()
+        defaults.bytesPerChecksum = 4096
+        return defaults
+
     async def locate(self, _user: RpcUser, _path: str) -> hdfs.LocatedBlocksProto:
         located = hdfs.LocatedBlocksProto()
         for index, kind in enumerate(self.blocks):
@@ -63,9 +68,14 @@ class Files:
         yield bytes([index]) * (length - 4)
 
     async def create(
-        self, _user: RpcUser, request: pb.CreateRequestProto, pieces: AsyncIterator[bytes]
+        self,
+        _user: RpcUser,
+        request: pb.CreateRequestProto,
+        pieces: AsyncIterator[bytes],
+        defaults: hdfs.FsServerDefaultsProto,
     ) -> None:
         assert request.masked.perm == 0o640
+        assert defaults.bytesPerChecksum == 4096
         self.written[request.src] = b"".join([piece async for piece in pieces])
 
 

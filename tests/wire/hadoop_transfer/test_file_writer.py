@@ -1,6 +1,7 @@
 """The writer behind WebHDFS against real DataNodes that die, and a NameNode that is a script."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,11 +12,13 @@ from google.protobuf.message import Message
 from tests.wire.hadoop_transfer.nodes import POOL, Nodes
 from tests.wire.hadoop_transfer.peer import Peer, write_request
 
+from headrace.base.errors import ProtocolError
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.runtime import block_pipeline
 from headrace.runtime.block_pipeline import Stage
-from headrace.runtime.block_streams import read_message
+from headrace.runtime.block_streams import read_block, read_message
 from headrace.runtime.file_writer import FileWriter
+from headrace.runtime.hadoop_client import RpcUnavailable
 from headrace.testing.datanode_checkers import check_replicas
 from headrace.wire.hadoop.block_meta import CRC32C_512, ChecksumType, DataChecksum
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -32,6 +35,7 @@ from headrace.wire.hadoop.transfer import (
 )
 
 Start = Callable[..., Nodes]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 MIB = 1 << 20
 BLOCK_SIZE = 4 * MIB
 DATA = os.urandom(3 * MIB + 777)
@@ -240,17 +244,22 @@ def test_an_append_leaves_a_dead_node_out(start_nodes: Start, gone: int) -> None
 
 
 class ScriptedNode:
-    """Acks every packet; hangs up instead at the last one, if it is told to."""
+    """Acks every packet; hangs up instead at the last one, if it is told to, or takes its time."""
 
-    def __init__(self, *, hangs_up: bool = False) -> None:
+    def __init__(
+        self, *, hangs_up: bool = False, last_takes_s: float = 0.0, serve: Serve | None = None
+    ) -> None:
         self.requests: list[transfer.OpWriteBlockProto] = []
+        self.behind_last = b""
+        self._last_takes_s = last_takes_s
+        self._serves = serve or self._serve
         self.heartbeats = 0
         self.beaten = asyncio.Event()
         self._hangs_up = hangs_up
         self._server: asyncio.Server | None = None
 
     async def start(self, name: str) -> hdfs.DatanodeInfoProto:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serves, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         identity = hdfs.DatanodeIDProto(
             ipAddr="127.0.0.1",
@@ -283,6 +292,10 @@ class ScriptedNode:
                     self.heartbeats += 1
                     self.beaten.set()
                 last = packet.last
+                if last and self._last_takes_s:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._last_takes_s):
+                            self.behind_last = await reader.read(100)
                 if not (last and self._hangs_up):
                     writer.write(encode_ack(packet.seqno, [transfer.SUCCESS]))
         except asyncio.IncompleteReadError:
@@ -326,6 +339,75 @@ def test_a_slow_writer_keeps_its_pipeline(monkeypatch: pytest.MonkeyPatch) -> No
         assert namenode.completed is not None
         assert namenode.completed.last.numBytes == 6
         assert namenode.updates == []
+        node.close()
+
+    run(act)
+
+
+def test_no_heartbeat_comes_behind_the_last_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that syncs for long would take it for the next operation."""
+    monkeypatch.setattr(block_pipeline, "_HEARTBEAT_INTERVAL_S", 0.01)
+
+    async def act() -> None:
+        node = ScriptedNode(last_takes_s=0.2)
+        namenode = NameNode([await node.start("only")])
+        writer = namenode.writer()
+        await writer.write(b"all")
+        await writer.close()
+        assert node.behind_last == b""
+        node.close()
+
+    run(act)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [RemoteError("java.io.IOException", "gone"), RpcUnavailable("gone"), ProtocolError("noise")],
+    ids=["refused", "away", "unreadable"],
+)
+def test_a_namenode_that_fails_amid_an_append_leaves_nothing_behind(failure: Exception) -> None:
+    """Neither a connection with a heart that beats, nor a DataNode that is blamed for it."""
+
+    async def act() -> None:
+        node = ScriptedNode()
+        namenode = NameNode([await node.start("only")])
+
+        async def call(method: str, request: Message) -> Any:
+            if method == "updatePipeline":
+                raise failure
+            return await namenode(method, request)
+
+        status = hdfs.HdfsFileStatusProto(blocksize=BLOCK_SIZE, fileId=7)
+        writer = FileWriter(call, "/file", "client", status, CRC32C_512)
+        with pytest.raises((RemoteError, RpcUnavailable)) as caught:
+            await writer.reopen(namenode.located(5))
+        assert ("bad" in str(caught.value), len(node.requests)) == (False, 1)
+        await asyncio.sleep(0)
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert not {name for name in names if name.startswith("block-")}
+        node.close()
+
+    run(act)
+
+
+@pytest.mark.parametrize("head", [b"\xff" * 6, b"\x7f" * 6, bytes(6), b"\x00\x00\x00\x04\xff\xf0"])
+def test_a_reader_is_told_of_lengths_that_no_packet_has(head: bytes) -> None:
+    """So that it goes on at the next replica."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(3)
+        await read_message(reader)
+        writer.write(encode_status(transfer.SUCCESS, first_bad_link="") + head)
+        await reader.read()
+        writer.close()
+
+    async def act() -> None:
+        node = ScriptedNode(serve=serve)
+        info = await node.start("only")
+        namenode = NameNode([info])
+        pieces = read_block(info.id, namenode.located(5, 100), 0, 100)
+        with pytest.raises(ProtocolError):
+            await anext(pieces)
         node.close()
 
     run(act)

@@ -109,7 +109,7 @@ class RpcEndpoint:
         self.refused: Counter[str] = Counter()
         self.on_handler_failure = on_handler_failure
         self.authorize: Authorize = lambda _, __: None
-        """Nobody is refused where no call asks who it is from."""
+        """Nobody is refused, until somebody says who may act for whom."""
         self.hold: Callable[[Receiver, bytes], bool] = lambda _, __: False
         """Keeps the answer of a short way until it may leave; False: that is now."""
         self.on_client_gone: Callable[[bytes], None] = lambda _: None
