@@ -249,7 +249,7 @@ def check_datanodes(dfs: LocalFileSystem, ns: Namespace) -> None:
     for node in dfs.datanodes:
         storage = DiskStorage()
         volume = Volume(storage, str(node.data / "data"))
-        pool = PoolIdentity(ns.pool_id, ns.namespace_id, ns.cluster_id, 0)
+        pool = PoolIdentity(ns.pool_id, ns.namespace_id, ns.cluster_id, ns.c_time_ms)
         volume.format(pool, "", lambda: "")
         dataset = Dataset(storage, [volume], lambda action: action())
         load_replicas(dataset, EventLog(lambda _: None, SystemClock()))
