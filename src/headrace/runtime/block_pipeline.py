@@ -10,11 +10,11 @@ goes out when all others are acked, so a DataNode that has it has everything.
 """
 
 import asyncio
-import struct
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.runtime.block_streams import FAILURES, BlockFailed, connect, read_message
 from headrace.wire.hadoop.block_meta import DataChecksum
 from headrace.wire.hadoop.packets import HEART_BEAT_SEQNO, encode_packet_header
@@ -27,7 +27,6 @@ Stage = pb.OpWriteBlockProto
 _PACKET_BYTES = 64 * 1024
 _WINDOW_BYTES = 80 * _PACKET_BYTES
 _HEARTBEAT_INTERVAL_S = 30.0
-_CRC = struct.Struct(">I")
 _HEARTBEAT = encode_packet_header(0, 0, 0, HEART_BEAT_SEQNO, False)
 
 
@@ -171,7 +170,7 @@ class Pipeline:
 
     async def _send(self, packet: Packet, *, last: bool = False) -> None:
         data = packet.data
-        sums = _checksums(self._outgoing.checksum, data)
+        sums = compute_checksums(self._outgoing.checksum, data)
         header = encode_packet_header(len(sums), len(data), packet.offset, self._next_seqno, last)
         self._next_seqno += 1
         self._writer.write(header + sums + data)
@@ -222,14 +221,6 @@ class Pipeline:
         self._beats.cancel()
         self._writer.transport.abort()  # nobody waits on it to send what nobody takes
         self._moved.set()
-
-
-def _checksums(checksum: DataChecksum, data: bytes) -> bytes:
-    if checksum.size == 0:
-        return b""
-    function, chunk_bytes = checksum.function, checksum.bytes_per_checksum
-    starts = range(0, len(data), chunk_bytes)
-    return b"".join(_CRC.pack(function(data[at : at + chunk_bytes])) for at in starts)
 
 
 def _setup(
