@@ -60,6 +60,10 @@ class PlainEdit:
     def replay(self, ns: "Namespace") -> None:
         raise NotImplementedError
 
+    def is_implied(self) -> bool:
+        """A start that does not find it in the log takes it for granted."""
+        return False
+
     def encoded(self) -> bytes:
         out = BytesWriter()
         self.write_change(out)

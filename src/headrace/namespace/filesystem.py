@@ -75,6 +75,8 @@ class Namespace:
         self.blocks: dict[int, BlockInfo] = {}
         self.leases = LeaseTable()
         self.last_inode_id = ROOT_ID
+        self.newest_id = 0
+        """The file that the last record made; 0: it made none."""
         self.last_block_id = FIRST_BLOCK_ID - 1
         self.generation_stamp = FIRST_GENERATION_STAMP - 1
         self.last_snapshot_id = 0
@@ -107,6 +109,7 @@ class Namespace:
     # -- replay ------------------------------------------------------------------------------
 
     def replay(self, record: Record) -> None:
+        self.newest_id = 0
         if isinstance(record, PlainEdit):
             self.sequence += 1
             record.replay(self)

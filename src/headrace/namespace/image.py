@@ -144,6 +144,11 @@ def _header(ns: Namespace, table: _AccessTable) -> pb.Header:
         root=pb.Directories(
             access=[table.index(root.access)], modification_time_ms=[root.modification_time_ms]
         ),
+        newest_id=ns.newest_id,
+        resumable=[
+            pb.Resumable(inode_id=inode_id, client_name=client_name)
+            for inode_id, client_name in ns.leases.resumable.items()
+        ],
     )
 
 
@@ -291,6 +296,9 @@ class _Loader:
         ns.last_block_id = header.last_block_id
         ns.generation_stamp = header.generation_stamp
         ns.last_snapshot_id = header.last_snapshot_id
+        ns.newest_id = header.newest_id
+        for entry in header.resumable:
+            ns.leases.let_resume(entry.client_name, entry.inode_id)
         self._accesses = [ns.access(a.owner, a.group, a.mode) for a in header.accesses]
         ns.root.access = self._accesses[header.root.access[0]]
         ns.root.modification_time_ms = header.root.modification_time_ms[0]

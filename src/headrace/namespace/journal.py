@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from headrace.base.clock import Clock
+from headrace.base.clock import Clock, Timers
 from headrace.base.errors import CorruptionError, StorageError
 from headrace.base.limits import METADATA_BATCH_BYTES_MAX, METADATA_WAITING_MAX, MIB
 from headrace.base.promise import Promise
@@ -23,6 +23,7 @@ from headrace.namespace import refusals, retries
 from headrace.namespace.caller import Caller
 from headrace.namespace.edits import PlainEdit, Record
 from headrace.namespace.filesystem import Namespace
+from headrace.namespace.ops import complete
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import AT_MOST_ONCE
 from headrace.quorum.sole_host import Receiver, SoleHost
@@ -59,6 +60,8 @@ _SLOW_SYNC_MS: Final = 15
 _SLOW_SHARED_SYNC_MS: Final = 2
 """The same where several wait: what comes next is decided meanwhile."""
 _SYNCS_WEIGHED: Final = 8
+DOUBT_MS: Final = 20
+"""How long a new file may be closed ahead of the disk, and such a close waits for another sync."""
 _LOAD_BYTES: Final = MIB
 _RECORD_OVERHEAD_BYTES: Final = 16
 """Of an edit in its batch, at most: lengths and zeros."""
@@ -115,9 +118,20 @@ class _NamespaceHost(SoleHost[Namespace]):
 
     Edits are gathered and staged as one batch with their group: most of what a batch costs, here
     and in the log, is the same for one edit and for twenty.
+
+    With `timers` an implied edit (`ops.complete`) that comes when all else is durable is answered
+    at once and waits for the next sync, which whoever sees what it did asks for. A timer runs
+    whenever the last edit made a file: it ends that wait, or says in the log that the file is
+    still open.
     """
 
     at_turn_end: Callable[[Callable[[], None]], bool] | None = None
+    timers: Timers | None = None
+    is_ahead = False
+    """The last decision's answer may leave before its edit is durable."""
+    _is_in_doubt = False
+    _doubted_id = 0
+    """The newest file when the timer began."""
     _began_ms = 0
     _sync_ms = 0.0
     """What a sync took of late, on average."""
@@ -162,6 +176,7 @@ class _NamespaceHost(SoleHost[Namespace]):
         if len(self._waiting) >= METADATA_WAITING_MAX:
             raise refusals.retriable(f"{METADATA_WAITING_MAX} metadata requests wait already")
         records, response = decide(self.state, request, caller, now_ms)
+        self.is_ahead = False
         if records:
             if caller.client_id and type(request) in AT_MOST_ONCE:
                 retries.stamp(records[0], caller, request, response, now_ms)
@@ -169,6 +184,11 @@ class _NamespaceHost(SoleHost[Namespace]):
                 batch = self._encode(records)
             except HostOverloaded as error:
                 raise refusals.retriable(str(error)) from error
+            if self._may_lag(records):
+                if not self._append(records, batch):
+                    raise self._cause()
+                self.is_ahead = True
+                return response
             if self._begin_turn():
                 is_done = self._write_ahead(batch) and self._append(records, [])
             else:
@@ -185,6 +205,8 @@ class _NamespaceHost(SoleHost[Namespace]):
         if offset < self.high_watermark:
             return False
         self._waiting.append((offset, receiver, answer))
+        if not self._is_syncing:
+            self._sync_group()
         return True
 
     def is_closed(self) -> bool:
@@ -207,6 +229,42 @@ class _NamespaceHost(SoleHost[Namespace]):
         self._gathered_bytes += size
         return values
 
+    def _may_lag(self, records: Sequence[Record]) -> bool:
+        first = records[0]
+        return (
+            isinstance(first, PlainEdit)
+            and first.is_implied()
+            and self.timers is not None
+            and not self._is_syncing
+            and self.state.last_offset < self.high_watermark
+        )
+
+    def _begin_doubt(self) -> None:
+        if self.timers is not None and not self._is_in_doubt:
+            self._is_in_doubt = True
+            self._doubted_id = self.state.newest_id
+            self.timers.call_later(DOUBT_MS, self._end_doubt)
+
+    def _end_doubt(self) -> None:
+        self._is_in_doubt = False
+        if self.failure is not None:
+            return
+        newest_id = self.state.newest_id
+        if newest_id == 0:
+            if self._staged and not self._is_syncing:
+                self._sync_group()
+        elif newest_id == self._doubted_id:
+            self.submit(lambda ns: (complete.still_open(ns), None))
+        if self.state.newest_id:
+            self._begin_doubt()
+
+    def close(self) -> None:
+        """What lags behind is written, and that the newest file is open, if it is."""
+        if self.failure is None and not self._is_syncing:
+            self.submit(lambda ns: (complete.still_open(ns), None), hold=True)
+            self._stage_gathered()
+        self.log.close()
+
     def _begin_turn(self) -> bool:
         """Have this turn of the loop end with a sync, unless one is under way or asked for.
 
@@ -218,13 +276,15 @@ class _NamespaceHost(SoleHost[Namespace]):
             return False
         self._is_syncing = True
         is_its_own = at_turn_end(self._turn_end)
-        return is_its_own and not self._gathered and self._sync_ms <= _SLOW_SYNC_MS
+        return is_its_own and self._sync_ms <= _SLOW_SYNC_MS
 
     def _write_ahead(self, batch: list[bytes]) -> bool:
-        """Nothing will join these edits: the disk begins while they are replayed and answered."""
+        """Nothing will join these edits and what lags behind: the disk begins while they are
+        replayed and answered."""
+        lagging, self._gathered = self._gathered, []
         self._gathered_bytes = 0
-        self._ahead_from = self.state.last_offset + 1
-        if not self._stage(batch, self._ahead_from):
+        self._ahead_from = self.state.last_offset + 1 - len(lagging)
+        if not self._stage(lagging + batch, self._ahead_from):
             return False
         try:
             self.log.commit(write_out=True)
@@ -254,6 +314,8 @@ class _NamespaceHost(SoleHost[Namespace]):
         state.last_offset += len(records)
         self._staged += records
         self._gathered += batch
+        if state.newest_id:
+            self._begin_doubt()
         return True
 
     def _stage_gathered(self) -> None:
@@ -367,10 +429,12 @@ class Journal:
         on_fatal: Callable[[BaseException], None],
         node_id: int = 1,
         at_turn_end: Callable[[Callable[[], None]], bool] | None = None,
+        timers: Timers | None = None,
     ) -> None:
         """`on_durable` is told of more durable edits while blocks wait for theirs. `at_turn_end`:
         how to have something done when the loop's turn ends, and whether that is the end of the
-        call that is being served; it allows the loop to wait for a quick disk."""
+        call that is being served; it allows the loop to wait for a quick disk. `timers` allow
+        implied edits to be answered ahead of it."""
 
         def committed(records: Sequence[Record], _last_offset: int) -> None:
             state.durable_sequence += len(records)
@@ -381,12 +445,22 @@ class Journal:
             log, state, clock, node_id, on_committed=committed, on_fatal=on_fatal
         )
         self._host.at_turn_end = at_turn_end
+        self._host.timers = timers
         self.is_closed = self._host.is_closed
         self.hold = self._host.hold
         """Have a receiver told an answer once all that was decided is durable; False: it is."""
 
     def load(self) -> None:
         self._host.load()
+        self.state.durable_sequence = self.state.sequence
+
+    def close(self) -> None:
+        self._host.close()
+
+    @property
+    def is_ahead(self) -> bool:
+        """What was just decided may be answered before its edit is durable."""
+        return self._host.is_ahead
 
     def decide_now(self, decide: Decide[T], request: Any, caller: Caller, now_ms: int) -> T:
         return self._host.decide_now(decide, request, caller, now_ms)

@@ -7,6 +7,8 @@ Invariants (D6): a file that is open has exactly one holder; one that is closed 
 
 from typing import Final
 
+RESUMABLE_MAX: Final = 64
+"""A start adds one at most."""
 NN_RECOVERY: Final = "HDFS_NameNode"
 """The NameNode's own name when it ends a file for a writer that is gone."""
 
@@ -24,8 +26,12 @@ class Lease:
 class LeaseTable:
     def __init__(self) -> None:
         self.by_holder: dict[str, Lease] = {}
+        self.resumable: dict[int, str] = {}
+        """Files that a start took for closed (`ops.complete`), and the writer that may go on."""
 
     def add(self, holder: str, inode_id: int) -> None:
+        if self.resumable:
+            self.resumable.pop(inode_id, None)
         lease = self.by_holder.get(holder)
         if lease is None:
             lease = self.by_holder[holder] = Lease(holder)
@@ -38,6 +44,12 @@ class LeaseTable:
         lease.files.discard(inode_id)
         if not lease.files:
             del self.by_holder[holder]
+
+    def let_resume(self, holder: str, inode_id: int) -> None:
+        """Until somebody opens the file; the oldest are forgotten."""
+        self.resumable[inode_id] = holder
+        if len(self.resumable) > RESUMABLE_MAX:
+            del self.resumable[next(iter(self.resumable))]
 
     def renew(self, holder: str, now_ms: int) -> None:
         lease = self.by_holder.get(holder)

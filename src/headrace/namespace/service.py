@@ -23,7 +23,7 @@ from headrace.namespace.datanodes import DatanodeTable
 from headrace.namespace.deciding import Decide, Decisions
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.journal import Journal
-from headrace.namespace.ops import format_namespace
+from headrace.namespace.ops import complete, format_namespace
 from headrace.namespace.safemode import SafeMode
 from headrace.namespace.slices import Slices
 
@@ -82,12 +82,18 @@ class NamespaceService:
         ns.reopened.clear()
         ns.to_review.clear()
         ns.locate = self.blocks.locate
-        ns.durable_sequence = ns.sequence
         self.safe_mode.begin(sum(1 for block in ns.blocks.values() if block.uc is None))
+        self._take_for_closed()
         now_ms = self.clock.now_ms()
         return self.journal.submit(
             lambda state: format_namespace.decide(state, cluster_id, address, self.random, now_ms)
         )
+
+    def _take_for_closed(self) -> None:
+        file = complete.newest(self.ns)
+        if file is not None:
+            self.events.info("file_taken_for_closed", path=file.path())
+            self.journal.submit(lambda _: (complete.implied(file), None))
 
     # -- requests ----------------------------------------------------------------------------
 

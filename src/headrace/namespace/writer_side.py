@@ -44,6 +44,8 @@ from headrace.wire.hadoop.exceptions import RemoteError
 
 R = TypeVar("R")
 _OPENING = frozenset({requests.Create, requests.Append, requests.Truncate})
+_WRITING = frozenset({requests.AddBlock, requests.Fsync})
+"""What the writer of a file asks that has no block yet."""
 
 
 class WriterSide(DatanodeSide):
@@ -54,13 +56,24 @@ class WriterSide(DatanodeSide):
     # -- opening -----------------------------------------------------------------------------
 
     def decide_now(self, decide: Decide[R], request: Any, caller: Caller) -> R:
-        """As everywhere; but a file whose writer has gone silent is recovered."""
+        """As everywhere; but a file whose writer has gone silent is recovered, and one that a start
+        took for closed is opened again for a writer that goes on."""
         if type(request) not in _OPENING:
+            if self.ns.leases.resumable and type(request) in _WRITING:
+                self._resume(request, caller)
             return self.decisions.decide(decide, request, caller)
         response = self.decisions.decide_opening(decide, request, caller, self.recover_if_silent)
         if type(request) is requests.Truncate:
             self._begin_cut(request.src, caller)
         return response
+
+    def _resume(self, request: Any, caller: Caller) -> None:
+        if self.safe_mode.is_on:
+            return
+        file_id = request.file_id or self._file_id(request.src, caller)
+        records = complete.resume(self.ns, file_id, request.client_name, caller.address)
+        if records:
+            self.journal.submit(lambda _: (records, None))
 
     def append(self, request: requests.Append, caller: Caller) -> Promise[LastBlockWithStatus]:
         return self.execute(append.decide, request, caller)
@@ -166,7 +179,9 @@ class WriterSide(DatanodeSide):
     def complete(self, request: requests.Complete, caller: Caller) -> Promise[bool]:
         try:
             if self.decide_now(complete.decide, request, caller):
-                return self.journal.durable(True)
+                return (
+                    Promise.resolved(True) if self.journal.is_ahead else self.journal.durable(True)
+                )
         except Exception as error:
             return rejected(error)
         return self.completing(request, caller)
@@ -318,12 +333,18 @@ class WriterSide(DatanodeSide):
         try:
             file = append.file_at(self.ns, request.src, caller)
             if file.writer is None:
-                return self.read(lambda *_: True, request, caller)
+                return self._fence(file, caller)
             require(self.ns, file, caller, WRITE)
             closed = self.release_lease(file)
         except RemoteError as error:
             return rejected(error)
         return self.read(lambda *_: closed, request, caller)
+
+    def _fence(self, file: FileInode, caller: Caller) -> Promise[bool]:
+        """A file that is closed stays so, though a start only took it for closed."""
+        if file.inode_id in self.ns.leases.resumable:
+            require(self.ns, file, caller, WRITE)
+        return self.journal.submit(lambda ns: (complete.forget_writer(ns, file), True))
 
     def release_lease(self, file: FileInode) -> bool:
         """Close the file, or begin the recovery of its last block. RemoteError: not yet."""

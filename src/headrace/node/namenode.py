@@ -196,6 +196,7 @@ class NameNodeProcess:
                 on_durable=on_durable,
                 on_fatal=self._on_fatal,
                 at_turn_end=self._wakefulness.at_turn_end,
+                timers=self._timers,
             )
 
         namenode = NameNode(
@@ -357,7 +358,7 @@ class NameNodeProcess:
     def _close_namenode(self) -> int:
         assert self._namenode is not None
         try:
-            self._namenode.journal.log.close()
+            self._namenode.journal.close()
         except StorageError as error:
             self.log.error("close_failed", path=error.path, error=str(error.cause))
             return 1

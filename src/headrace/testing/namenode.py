@@ -113,6 +113,7 @@ class SimulatedNameNode:
                 on_durable=on_durable,
                 on_fatal=self.failures.append,
                 at_turn_end=None if self._turns is Turns.NONE else self._on_turn_end,
+                timers=self.timers,
             )
 
         self._at_turn_end.clear()
@@ -429,6 +430,7 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
             ns.last_block_id,
             ns.generation_stamp,
             ns.last_snapshot_id,
+            ns.newest_id,
         ),
         "tree": {inode_id: _inode_state(ns, inode) for inode_id, inode in ns.inodes.items()},
         "detached": {
@@ -444,6 +446,7 @@ def durable_state(ns: Namespace) -> dict[str, Any]:
             for block in ns.blocks.values()
         },
         "leases": {holder: frozenset(lease.files) for holder, lease in ns.leases.by_holder.items()},
+        "resumable": dict(ns.leases.resumable),
         "snapshots": dict(ns.snapshots),
         "snapshottable": set(ns.snapshottable),
         "quotas": ns.quota_count,

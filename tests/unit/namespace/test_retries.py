@@ -7,6 +7,7 @@ import pytest
 
 from headrace.namespace import requests
 from headrace.namespace.filesystem import Namespace
+from headrace.namespace.journal import DOUBT_MS
 from headrace.namespace.protos.edits_pb2 import Edit
 from headrace.namespace.requests import (
     AddCacheDirective,
@@ -99,6 +100,8 @@ def test_a_retry_takes_effect_once(name: str, between: str) -> None:
     request = ONCE[name](cluster) if callable(ONCE[name]) else ONCE[name]
     caller = cluster.caller()
     first = cluster.ask(request, caller)
+    for _ in range(2):
+        cluster.advance(DOUBT_MS)
     after = durable_state(cluster.ns)
     if between == "checkpoint":
         cluster.checkpoint()

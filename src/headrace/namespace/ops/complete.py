@@ -2,6 +2,20 @@
 
 Two steps in one request: the last block is committed at once, so that reports can be judged by
 its length; the file closes, and the answer is true, when every block has a replica.
+
+A file that is closed as it was made, empty, at once and by the very next edit, is answered ahead
+of the disk: its creation is on disk, and with it all that the close promises.
+1. A client makes a file and has the answer: the edit is durable. It closes the file. The close is
+   decided and replayed, its edit waits for the next one's sync, and the client has its answer.
+2. The machine dies. The log ends with the file's creation, and nobody can tell whether the writer
+   had closed the file. Nobody else has seen it closed: every other answer waited for the edit.
+3. The next start takes it for closed (`implied`) and says so in the log: a writer that had closed
+   it finds it closed. One that had not goes on: its first block opens the file again (`resume`),
+   if nobody else has opened it or asked for its recovery meanwhile.
+4. A file that is not closed within some milliseconds is said to be open by an edit of its own
+   (`still_open`), and so is one at a clean stop: no start takes it for closed.
+So no close is lost. What a writer may lose is an empty file, to another one that opens it, if the
+NameNode dies within those milliseconds and nothing else was changed meanwhile.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +25,7 @@ from librt.strings import BytesWriter
 from headrace.namespace.caller import Caller
 from headrace.namespace.edits import PlainEdit, Record
 from headrace.namespace.inodes import FileInode
+from headrace.namespace.leases import NN_RECOVERY
 from headrace.namespace.ops.add_block import commit, is_done
 from headrace.namespace.paths import resolve
 from headrace.namespace.protos import edits_pb2
@@ -47,6 +62,15 @@ class CloseFileEdit(PlainEdit):
         _end(ns, self.file, self.time_ms, self.last)
 
 
+class CloseNewestEdit(CloseFileEdit):
+    """The same for the file that the record before it made."""
+
+    __slots__ = ()
+
+    def is_implied(self) -> bool:
+        return True
+
+
 def decide(
     ns: "Namespace", request: Complete, caller: Caller, now_ms: int
 ) -> tuple[list[Record], bool]:
@@ -61,6 +85,8 @@ def decide(
     last = file.last_block
     if last is not None and not all(is_done(ns, block) for block in file.blocks[:-1]):
         return [], False
+    if last is None and file.inode_id == ns.newest_id:
+        return [CloseNewestEdit(file, now_ms, None)], True
     if last is None or last.uc is None:
         return [CloseFileEdit(file, now_ms, None)], True
     if not last.uc.is_committed:
@@ -74,6 +100,54 @@ def decide(
     if not is_done(ns, last):
         return [], False
     return [CloseFileEdit(file, now_ms, None)], True
+
+
+def newest(ns: "Namespace") -> FileInode | None:
+    """The file that the last edit made."""
+    file = ns.inodes.get(ns.newest_id)
+    return file if isinstance(file, FileInode) else None
+
+
+def implied(file: FileInode) -> list[Record]:
+    """What a start takes for granted: the newest file was closed."""
+    assert file.writer is not None
+    record = edits_pb2.CloseFile(inode_id=file.inode_id, resumable_by=file.writer.client_name)
+    return [Edit(close_file=record)]
+
+
+def still_open(ns: "Namespace") -> list[Record]:
+    """Says that the newest file is not closed; empty: there is none."""
+    file = newest(ns)
+    if file is None:
+        return []
+    assert file.writer is not None
+    return [Edit(open_file=_opening(file, *file.writer))]
+
+
+def resume(ns: "Namespace", file_id: int, client_name: str, client_machine: str) -> list[Record]:
+    """The writer of a file that a start took for closed goes on; empty: it is not that."""
+    file = ns.inodes.get(file_id)
+    if ns.leases.resumable.get(file_id) != client_name or not isinstance(file, FileInode):
+        return []
+    if file.blocks:
+        return []
+    return [Edit(open_file=_opening(file, client_name, client_machine))]
+
+
+def forget_writer(ns: "Namespace", file: FileInode) -> list[Record]:
+    """The file is closed, and who could have gone on can't any more."""
+    if file.inode_id not in ns.leases.resumable:
+        return []
+    return [
+        Edit(open_file=_opening(file, NN_RECOVERY, "")),
+        Edit(close_file=edits_pb2.CloseFile(inode_id=file.inode_id)),
+    ]
+
+
+def _opening(file: FileInode, client_name: str, client_machine: str) -> edits_pb2.OpenFile:
+    return edits_pb2.OpenFile(
+        inode_id=file.inode_id, client_name=client_name, client_machine=client_machine
+    )
 
 
 def _was_completed(inode: object, last: ExtendedBlock | None) -> bool:
@@ -103,6 +177,8 @@ def _seen(ns: "Namespace", file: FileInode, last: ExtendedBlock) -> bool:
 def replay(ns: "Namespace", record: edits_pb2.CloseFile) -> None:
     last = record.last if record.HasField("last") else None
     _end(ns, ns.file(record.inode_id), record.time_ms, last)
+    if record.resumable_by:
+        ns.leases.let_resume(record.resumable_by, record.inode_id)
 
 
 def _end(

@@ -258,4 +258,5 @@ def _add(ns: "Namespace", parent_id: int, file: FileInode, writer: Writer) -> No
         features = file.features = Features()
     features.writer = writer
     ns.add_inode(ns.directory(parent_id), file, file.modification_time_ms)
+    ns.newest_id = file.inode_id
     ns.leases.add(writer.client_name, file.inode_id)

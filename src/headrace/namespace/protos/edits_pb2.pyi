@@ -205,14 +205,16 @@ class CommitBlock(_message.Message):
     def __init__(self, inode_id: _Optional[int] = ..., block: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
 
 class CloseFile(_message.Message):
-    __slots__ = ("inode_id", "time_ms", "last")
+    __slots__ = ("inode_id", "time_ms", "last", "resumable_by")
     INODE_ID_FIELD_NUMBER: _ClassVar[int]
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    RESUMABLE_BY_FIELD_NUMBER: _ClassVar[int]
     inode_id: int
     time_ms: int
     last: Block
-    def __init__(self, inode_id: _Optional[int] = ..., time_ms: _Optional[int] = ..., last: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
+    resumable_by: str
+    def __init__(self, inode_id: _Optional[int] = ..., time_ms: _Optional[int] = ..., last: _Optional[_Union[Block, _Mapping]] = ..., resumable_by: _Optional[str] = ...) -> None: ...
 
 class OpenFile(_message.Message):
     __slots__ = ("inode_id", "client_name", "client_machine", "reopen_last")

@@ -44,7 +44,7 @@ class Access(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., group: _Optional[str] = ..., mode: _Optional[int] = ...) -> None: ...
 
 class Header(_message.Message):
-    __slots__ = ("version", "last_offset", "namespace_id", "cluster_id", "pool_id", "c_time_ms", "last_inode_id", "last_block_id", "generation_stamp", "last_snapshot_id", "accesses", "inode_count", "block_count", "root")
+    __slots__ = ("version", "last_offset", "namespace_id", "cluster_id", "pool_id", "c_time_ms", "last_inode_id", "last_block_id", "generation_stamp", "last_snapshot_id", "accesses", "inode_count", "block_count", "root", "newest_id", "resumable")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,8 @@ class Header(_message.Message):
     INODE_COUNT_FIELD_NUMBER: _ClassVar[int]
     BLOCK_COUNT_FIELD_NUMBER: _ClassVar[int]
     ROOT_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RESUMABLE_FIELD_NUMBER: _ClassVar[int]
     version: int
     last_offset: int
     namespace_id: int
@@ -73,7 +75,17 @@ class Header(_message.Message):
     inode_count: int
     block_count: int
     root: Directories
-    def __init__(self, version: _Optional[int] = ..., last_offset: _Optional[int] = ..., namespace_id: _Optional[int] = ..., cluster_id: _Optional[str] = ..., pool_id: _Optional[str] = ..., c_time_ms: _Optional[int] = ..., last_inode_id: _Optional[int] = ..., last_block_id: _Optional[int] = ..., generation_stamp: _Optional[int] = ..., last_snapshot_id: _Optional[int] = ..., accesses: _Optional[_Iterable[_Union[Access, _Mapping]]] = ..., inode_count: _Optional[int] = ..., block_count: _Optional[int] = ..., root: _Optional[_Union[Directories, _Mapping]] = ...) -> None: ...
+    newest_id: int
+    resumable: _containers.RepeatedCompositeFieldContainer[Resumable]
+    def __init__(self, version: _Optional[int] = ..., last_offset: _Optional[int] = ..., namespace_id: _Optional[int] = ..., cluster_id: _Optional[str] = ..., pool_id: _Optional[str] = ..., c_time_ms: _Optional[int] = ..., last_inode_id: _Optional[int] = ..., last_block_id: _Optional[int] = ..., generation_stamp: _Optional[int] = ..., last_snapshot_id: _Optional[int] = ..., accesses: _Optional[_Iterable[_Union[Access, _Mapping]]] = ..., inode_count: _Optional[int] = ..., block_count: _Optional[int] = ..., root: _Optional[_Union[Directories, _Mapping]] = ..., newest_id: _Optional[int] = ..., resumable: _Optional[_Iterable[_Union[Resumable, _Mapping]]] = ...) -> None: ...
+
+class Resumable(_message.Message):
+    __slots__ = ("inode_id", "client_name")
+    INODE_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    inode_id: int
+    client_name: str
+    def __init__(self, inode_id: _Optional[int] = ..., client_name: _Optional[str] = ...) -> None: ...
 
 class Directories(_message.Message):
     __slots__ = ("inode_id", "parent_id", "name", "access", "modification_time_ms")

@@ -3,7 +3,7 @@
 Owns: no meaning of its own. A read answers only the plain case (a path of plain names that the
 caller may reach), and then with the very bytes that the long way gives; all else it leaves alone.
 A change is decided as on the long way, without the promises. Either answer is encoded at once and
-held until all that it tells of is durable.
+held until all that it tells of is durable, but for what a start takes for granted (`ops.complete`).
 """
 
 from collections.abc import Callable
@@ -28,10 +28,11 @@ from headrace.namespace.rpc.translation import Groups
 from headrace.namespace.values import FileStatus
 from headrace.wire.hadoop.rpc_frames import wrapped_bytes
 from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
-from headrace.wire.hadoop.rpc_session import Later, RpcSession, ShortRead, ShortWrite
+from headrace.wire.hadoop.rpc_session import Later, Prompt, RpcSession, ShortRead, ShortWrite
 
 _SRC: Final = 0x0A
 _DONE: Final = encoded_bool(True)
+_DONE_AHEAD: Final = Prompt(_DONE)
 
 
 def short_reads(namenode: NameNode, groups: Groups) -> dict[str, ShortRead]:
@@ -69,7 +70,7 @@ def one_string(body: bytes) -> str | None:
 
 
 def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
-    decisions = namenode.decisions
+    decisions, journal = namenode.decisions, namenode.journal
     recover_if_silent = namenode.recover_if_silent
 
     def caller_of(session: RpcSession, call_id: int) -> Caller:
@@ -100,10 +101,12 @@ def short_writes(namenode: NameNode, groups: Groups) -> dict[str, ShortWrite]:
         assert isinstance(made, FileStatus)  # of a retry
         return created(made)
 
-    def complete_file(request: Complete, session: RpcSession, call_id: int) -> bytes | Later:
+    def complete_file(
+        request: Complete, session: RpcSession, call_id: int
+    ) -> bytes | Prompt | Later:
         caller = caller_of(session, call_id)
         if decisions.decide(decide_complete, request, caller):
-            return _DONE
+            return _DONE_AHEAD if journal.is_ahead else _DONE
         return Later(namenode.completing(request, caller), encoded_bool)
 
     create_of = FILES["create"].request

@@ -43,6 +43,12 @@ class Later(NamedTuple):
     response: "Callable[[Any], Message | bytes]"
 
 
+class Prompt(NamedTuple):
+    """The bytes of an answer that may leave at once, whatever is not durable yet."""
+
+    body: bytes
+
+
 Handler = Callable[[Any, RpcCall], "Message | bytes | Promise[Any] | Later"]
 """Its answer: a message, the bytes of one, or either later."""
 
@@ -65,7 +71,7 @@ class ShortWrite:
         self,
         read: Callable[[bytes], Any],
         translate: Callable[[Any], Any],
-        answer: Callable[[Any, "RpcSession", int], "bytes | Later"],
+        answer: Callable[[Any, "RpcSession", int], "bytes | Prompt | Later"],
     ) -> None:
         self.read = read
         """What is asked, from the bytes of a request; None: they are to be parsed as a message."""

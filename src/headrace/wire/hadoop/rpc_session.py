@@ -31,6 +31,7 @@ from headrace.wire.hadoop.protos.rpc_header_pb2 import (
 from headrace.wire.hadoop.rpc_endpoint import (
     Handler,
     Later,
+    Prompt,
     RpcCall,
     RpcEndpoint,
     Served,
@@ -40,7 +41,16 @@ from headrace.wire.hadoop.rpc_endpoint import (
 from headrace.wire.hadoop.rpc_opening import RpcOpening, Stage
 from headrace.wire.hadoop.texts import check_texts
 
-__all__ = ["Handler", "Later", "RpcCall", "RpcEndpoint", "RpcSession", "ShortRead", "ShortWrite"]
+__all__ = [
+    "Handler",
+    "Later",
+    "Prompt",
+    "RpcCall",
+    "RpcEndpoint",
+    "RpcSession",
+    "ShortRead",
+    "ShortWrite",
+]
 
 _LONE_FRAME_BYTES_MAX: Final = 4096
 
@@ -153,6 +163,8 @@ class RpcSession(RpcOpening):
         else:
             served.calls += 1
         body = write.answer(request, self, call_id)
+        if isinstance(body, Prompt):
+            return frames.repeated_answer(call_id, answer_tail, body.body)
         if isinstance(body, Later):
             return self._later(self._call(call_id), body)
         return self._held(frames.repeated_answer(call_id, answer_tail, body))
