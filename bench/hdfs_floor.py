@@ -49,7 +49,8 @@ EDIT_BYTES = 250
 EDIT_LOG_BYTES = 64 << 20
 BLOCK_BYTES = 128 << 20
 AWAKE_US = 500
-CHANGES = {"create", "complete", "rename2", "delete", "mkdirs"}
+CHANGES = {"rename2": 1, "delete": 1, "mkdirs": 1, "create": 2, "complete": 3}
+"""`enum change` of the loop in C."""
 
 _STATUS = hdfs.HdfsFileStatusProto(
     fileType=hdfs.HdfsFileStatusProto.IS_FILE,
@@ -122,7 +123,7 @@ class Method(ctypes.Structure):
         ("name", ctypes.c_char_p),
         ("body", ctypes.c_char_p),
         ("body_bytes", ctypes.c_int),
-        ("is_change", ctypes.c_int),
+        ("change", ctypes.c_int),
     ]
 
 
@@ -152,7 +153,8 @@ def serve_names(path: Path) -> None:
     bodies = {name: message.SerializeToString() for name, message in ANSWERS.items()}
     assert all(len(body) < 0x80 for body in bodies.values()), "a size is one byte"
     known = [
-        Method(name.encode(), body, len(body), name in CHANGES) for name, body in bodies.items()
+        Method(name.encode(), body, len(body), CHANGES.get(name, 0))
+        for name, body in bodies.items()
     ]
     methods = (Method * (len(known) + 1))(*known)
     epoll = select.epoll()

@@ -1,7 +1,8 @@
 /* The floor under a NameNode: what its client, the kernel and the disk ask for, and nothing else.
  *
  * Each call is answered with bytes that were made before. Changes that come together share a write and one
- * fdatasync over zeros that were written before; the loop looks for the next call for a moment before it sleeps, and
+ * fdatasync over zeros that were written before, and the close of a file that was just made goes with the next one, as
+ * ours does (`headrace.namespace.ops.complete`); the loop looks for the next call for a moment before it sleeps, and
  * its core is kept awake meanwhile, as ours is (`headrace.runtime.core_keeper`, the same file).
  * Conversations are opened elsewhere (`bench.hdfs_floor`); what comes here are sockets between two calls. Clients
  * wait for each answer, so that what is read is one whole call; anything else ends the process.
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 enum { CLIENTS_MAX = 64, CALL_BYTES_MAX = 4096, ANSWER_BYTES_MAX = 512, EDITS_BYTES_MAX = 1 << 16 };
+enum change { NONE, OTHER, CREATE, CLOSE };
 
 int core_keeper_start(void);
 void core_keeper_keep(int64_t for_ns);
@@ -28,7 +30,7 @@ struct method {
     const char *name;
     const char *body;
     int body_bytes;
-    int is_change;
+    int change;
 };
 
 struct answer {
@@ -91,6 +93,8 @@ void serve(int epoll, int edits, const struct method *methods, int edit_bytes, i
     static unsigned char call[CALL_BYTES_MAX];
     char *edit = calloc(1, EDITS_BYTES_MAX);
     int64_t position = 0;
+    /* The last edit made a file; an edit closed it and goes with the next sync. */
+    int is_new_alone = 0, lagging = 0;
     if (core_keeper_start() != 0)
         abort();
     for (;;) {
@@ -103,7 +107,7 @@ void serve(int epoll, int edits, const struct method *methods, int edit_bytes, i
             count = epoll_wait(epoll, ready, CLIENTS_MAX, -1);
         if (count == 1)
             core_keeper_keep(awake_us * 1000LL);
-        int answered = 0, changes = 0;
+        int answered = 0, changes = 0, change = NONE;
         for (int index = 0; index < count; index++) {
             int socket = ready[index].data.fd;
             ssize_t size = recv(socket, call, CALL_BYTES_MAX, 0);
@@ -111,11 +115,20 @@ void serve(int epoll, int edits, const struct method *methods, int edit_bytes, i
                 close(socket);
                 continue;
             }
-            changes += take(methods, call, (int)size, &answers[answered])->is_change;
+            int asked = take(methods, call, (int)size, &answers[answered])->change;
             answers[answered++].socket = socket;
+            if (asked != NONE) {
+                change = asked;
+                changes++;
+            }
         }
-        if (changes > 0) {
-            int64_t size = (int64_t)changes * edit_bytes;
+        if (changes == 1 && change == CLOSE && is_new_alone) {
+            is_new_alone = 0;
+            lagging = 1;
+        } else if (changes > 0) {
+            int64_t size = (int64_t)(changes + lagging) * edit_bytes;
+            is_new_alone = changes == 1 && change == CREATE;
+            lagging = 0;
             if (position + size > edits_bytes)
                 position = 0;
             memset(edit, 0x5a, size);
