@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from headrace.base.clock import Clock
+from headrace.base.promise import Promise
 from headrace.namespace import retries
 from headrace.namespace.caller import Caller
 from headrace.namespace.edits import Record
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.journal import Journal
-from headrace.namespace.requests import AT_MOST_ONCE
+from headrace.namespace.ops import complete
+from headrace.namespace.requests import AT_MOST_ONCE, Create
 from headrace.namespace.safemode import SafeMode
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -50,12 +52,24 @@ class Decisions:
         if caller.client_id and type(request) in AT_MOST_ONCE:
             entry = ns.retry_cache.find(caller.client_id, caller.call_id)
             if entry is not None and entry.request == retries.fingerprint(request):
+                if isinstance(request, Create):
+                    self.resume(int(entry.result), request.client_name, caller)
                 answer: R = retries.answer_again(ns, request, entry.result)
                 return answer
         response = self._journal.decide_now(decide, request, caller, self._clock.now_ms())
         if ns.reopened or ns.completed or ns.to_review:
             self._drain()
         return response
+
+    def resume(self, file_id: int, client_name: str, caller: Caller) -> None:
+        """Open a file again that a start took for closed, for its writer. Refusals raise."""
+        if not self._ns.leases.resumable:
+            return
+        records = complete.resume(self._ns, file_id, client_name, caller.address)
+        if records:
+            opened: Promise[None] = self._journal.submit(lambda _: (records, None))
+            if opened.error is not None:
+                raise opened.error
 
     def decide_opening(
         self,

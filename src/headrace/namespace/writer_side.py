@@ -59,21 +59,14 @@ class WriterSide(DatanodeSide):
         """As everywhere; but a file whose writer has gone silent is recovered, and one that a start
         took for closed is opened again for a writer that goes on."""
         if type(request) not in _OPENING:
-            if self.ns.leases.resumable and type(request) in _WRITING:
-                self._resume(request, caller)
+            if self.ns.leases.resumable and type(request) in _WRITING and not self.safe_mode.is_on:
+                file_id = request.file_id or self._file_id(request.src, caller)
+                self.decisions.resume(file_id, request.client_name, caller)
             return self.decisions.decide(decide, request, caller)
         response = self.decisions.decide_opening(decide, request, caller, self.recover_if_silent)
         if type(request) is requests.Truncate:
             self._begin_cut(request.src, caller)
         return response
-
-    def _resume(self, request: Any, caller: Caller) -> None:
-        if self.safe_mode.is_on:
-            return
-        file_id = request.file_id or self._file_id(request.src, caller)
-        records = complete.resume(self.ns, file_id, request.client_name, caller.address)
-        if records:
-            self.journal.submit(lambda _: (records, None))
 
     def append(self, request: requests.Append, caller: Caller) -> Promise[LastBlockWithStatus]:
         return self.execute(append.decide, request, caller)

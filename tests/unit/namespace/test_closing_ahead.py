@@ -123,6 +123,19 @@ def test_a_writer_goes_on_under_another_name_and_after_a_checkpoint(
     assert cluster.ask(IsFileClosed("/g")) is False
 
 
+def test_a_retry_of_the_create_opens_it_again(cluster: SimulatedNameNode) -> None:
+    """The answer was lost with the NameNode: who gets it now has the file, as it says."""
+    caller = cluster.caller()
+    request = Create("/f", 0o644, "writer", 1, True, 3, 1 << 20)
+    first = cluster.ask(request, caller)
+    cluster.restart()
+    assert cluster.ask(request, caller) == first
+    assert cluster.ask(IsFileClosed("/f")) is False
+    assert refused(cluster, Append("/f", "other")) == exceptions.ALREADY_BEING_CREATED
+    cluster.restart()
+    assert cluster.ask(IsFileClosed("/f")) is False
+
+
 def test_nobody_but_the_writer_goes_on(cluster: SimulatedNameNode) -> None:
     cluster.create("/f")
     cluster.restart()

@@ -10,12 +10,13 @@ of the disk: its creation is on disk, and with it all that the close promises.
 2. The machine dies. The log ends with the file's creation, and nobody can tell whether the writer
    had closed the file. Nobody else has seen it closed: every other answer waited for the edit.
 3. The next start takes it for closed (`implied`) and says so in the log: a writer that had closed
-   it finds it closed. One that had not goes on: its first block opens the file again (`resume`),
-   if nobody else has opened it or asked for its recovery meanwhile.
+   it finds it closed. One that had not goes on: its first block, or a retry of its create, opens
+   the file again (`resume`), if nobody else has opened it or asked for its recovery meanwhile.
 4. A file that is not closed within some milliseconds is said to be open by an edit of its own
    (`still_open`), and so is one at a clean stop: no start takes it for closed.
 So no close is lost. What a writer may lose is an empty file, to another one that opens it, if the
-NameNode dies within those milliseconds and nothing else was changed meanwhile.
+NameNode dies within those milliseconds and nothing else was changed meanwhile; and until it goes
+on, others see its file closed.
 """
 
 from typing import TYPE_CHECKING
