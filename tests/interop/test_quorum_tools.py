@@ -56,6 +56,24 @@ def broker_tool(cluster: LocalCluster, java: JavaTools) -> Tool:
     return run
 
 
+def metrics_of(cluster: LocalCluster, name: str) -> dict[str, float]:
+    url = f"http://{cluster.node(name)['metrics']}/metrics"
+    with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
+        return parse_metrics(answer.read().decode())
+
+
+def until_all_know(cluster: LocalCluster) -> None:
+    """What was changed is known to every broker: they learn of it a moment after the controllers,
+    and a tool may ask any of them."""
+
+    def replayed(role: str) -> list[float]:
+        names = cluster.names(role)
+        return [metrics_of(cluster, each)["headrace_quorum_high_watermark"] for each in names]
+
+    changed = max(replayed("controller"))
+    until(lambda: min(replayed("broker")) >= changed, WAIT_S)
+
+
 def ids_in(text: str, field: str) -> set[int]:
     (line,) = re.findall(rf"^{field}:\s+(.*)$", text, re.MULTILINE)
     return {int(each) for each in re.findall(r'"id": (\d+)', line)} or {
@@ -94,7 +112,7 @@ def test_features(tool: Tool) -> None:
     assert re.search(r"Feature: kraft.version\s.*SupportedMaxVersion: 1", told)
 
 
-def test_a_feature_goes_down_and_up_again(broker_tool: Tool) -> None:
+def test_a_feature_goes_down_and_up_again(cluster: LocalCluster, broker_tool: Tool) -> None:
     def level() -> int:
         told = broker_tool("kafka-features", "describe").stdout
         (line,) = (line for line in told.splitlines() if "transaction.version" in line)
@@ -104,11 +122,13 @@ def test_a_feature_goes_down_and_up_again(broker_tool: Tool) -> None:
 
     assert level() == 2
     broker_tool("kafka-features", "downgrade", "--feature", "transaction.version=1")
+    until_all_know(cluster)
     assert level() == 1
     planned = ("upgrade", "--feature", "transaction.version=2", "--dry-run")
     assert "can be upgraded to 2" in broker_tool("kafka-features", *planned).stdout
     assert level() == 1, "a plan changes nothing"
     broker_tool("kafka-features", "upgrade", "--feature", "transaction.version=2")
+    until_all_know(cluster)
     assert level() == 2
 
 
@@ -135,6 +155,7 @@ def test_topics_through_any_broker_are_seen_by_all(
     for server, topic in zip(servers, topics, strict=True):
         words = ("--create", "--topic", topic, "--partitions", "6")
         java.run("kafka-topics", "--bootstrap-server", server, *words).check()
+    until_all_know(cluster)
     for server in servers:
         for topic in topics:
             words = ("--describe", "--topic", topic)
@@ -151,9 +172,7 @@ def lags(cluster: LocalCluster, group: str) -> list[dict[str, float]]:
     """The series of a group's lag as each broker tells them."""
     pages = []
     for name in cluster.names("broker"):
-        url = f"http://{cluster.node(name)['metrics']}/metrics"
-        with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
-            samples = parse_metrics(answer.read().decode())
+        samples = metrics_of(cluster, name)
         mine = re.compile(rf'headrace_group_lag_\w+{{group="{group}"')
         pages.append({name: value for name, value in samples.items() if mine.match(name)})
     return pages
@@ -194,17 +213,21 @@ def complete(pages: list[dict[str, float]], count: int) -> dict[str, float] | No
     return telling[0] if len(telling) == 1 and len(telling[0]) == count else None
 
 
-def test_leader_election(broker_tool: Tool, unique: Unique) -> None:
+def test_leader_election(cluster: LocalCluster, broker_tool: Tool, unique: Unique) -> None:
     topic = unique("elect")
     broker_tool("kafka-topics", "--create", "--topic", topic, "--partitions", "3")
+    until_all_know(cluster)
     words = ("--election-type", "preferred", "--topic", topic, "--partition", "0")
     told = broker_tool("kafka-leader-election", *words)
     assert "Valid replica already elected for partitions" in told.stdout + told.stderr
 
 
-def test_configs_by_controllers_reach_brokers(tool: Tool, broker_tool: Tool) -> None:
+def test_configs_by_controllers_reach_brokers(
+    cluster: LocalCluster, tool: Tool, broker_tool: Tool
+) -> None:
     entity = ("--entity-type", "brokers", "--entity-default")
     tool("kafka-configs", *entity, "--alter", "--add-config", "log.retention.ms=123456789")
+    until_all_know(cluster)
     told = broker_tool("kafka-configs", *entity, "--describe").stdout
     assert "log.retention.ms=123456789" in told
     tool("kafka-configs", *entity, "--alter", "--delete-config", "log.retention.ms")
