@@ -24,6 +24,9 @@ RECORDS_PER_KILL = 800
 PER_TRANSACTION = 50
 PAUSE_MS = 60
 """Between transactions, so that there is something left to be killed."""
+QUIET_S = 10
+"""After so long without a record a copier ends: more than a broker takes to come back, with which
+it has nothing to read, or a machine to stand still."""
 STEP_TIMEOUT_S = 60.0
 
 
@@ -145,7 +148,8 @@ def run(
     assert producer.flush(30) == 0
     along = CommittedReader(servers, "output")
     along.start()
-    words = [servers, "input", "output", "copiers", "copier", str(PER_TRANSACTION), str(PAUSE_MS)]
+    words = [servers, "input", "output", "copiers", "copier"]
+    words += [str(PER_TRANSACTION), str(PAUSE_MS), str(QUIET_S)]
     at_work = Copier([*command, *words])
     try:
         for number in range(kills):

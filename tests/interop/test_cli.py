@@ -227,7 +227,7 @@ def test_where_to_start(cli: Cli, unique: Unique) -> None:
     cli("produce", name, "--json", stdin="\n".join(lines))
 
     def first(where: str) -> str:
-        return cli("consume", name, "--from", where, "-n", "1", "--timeout", "2").strip()
+        return cli("consume", name, "--from", where, "-n", "1", "--timeout", "20").strip()
 
     assert first("beginning") == "0"
     assert first("7") == "7"

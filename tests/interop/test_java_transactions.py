@@ -45,12 +45,14 @@ def transactions(target: Target, java: JavaTools) -> Callable[..., ToolResult]:
     return run
 
 
-def read_committed(java: JavaTools, target: Target, topic: str, *more: str) -> list[str]:
+def read_committed(
+    java: JavaTools, target: Target, topic: str, *more: str, timeout_ms: int = 30_000
+) -> list[str]:
     told = java.run(
         "kafka-console-consumer",
         *("--bootstrap-server", target.bootstrap_servers),
         *("--topic", topic, "--partition", "0", "--offset", "earliest"),
-        *("--isolation-level", "read_committed", "--timeout-ms", "3000"),
+        *("--isolation-level", "read_committed", "--timeout-ms", str(timeout_ms)),
         *more,
     )
     return told.stdout.splitlines()
@@ -108,7 +110,7 @@ def test_fencing(target: Target, java: JavaTools, script: Script, unique: Unique
     assert told[:4] == ["ok", "ok", "0", "ok"]
     assert told[4].startswith("refused")
     assert told[5].startswith("refused")
-    assert read_committed(java, target, topic) == []
+    assert read_committed(java, target, topic, timeout_ms=3_000) == []
 
 
 def test_both_protocols_in_one_partition(

@@ -275,5 +275,6 @@ def test_a_broker_that_is_down_can_be_unregistered(cluster: LocalCluster, java: 
     again = java.run("kafka-cluster", *words)
     assert again.status != 0
     cluster.start_node(name)
+    until_all_know(cluster)
     words = ("list-endpoints", "--bootstrap-server", remaining)
     assert len(java.run("kafka-cluster", *words).check().stdout.splitlines()) >= 4

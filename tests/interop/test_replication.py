@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 from tests.faults.topic_load import open_connection
 from tests.interop.confluent import PATIENCE, admin_of, consume, consumer_of, produce, producer_of
 from tests.interop.consumer_script import ConsumerScript
@@ -54,20 +54,22 @@ def create(admin: AdminClient, topic: str, partitions: int, replicas: int = 3) -
     created[topic].result(WAIT_S)
 
 
-def isr_of(admin: AdminClient, topic: str) -> list[set[int]]:
+def partitions_of(admin: AdminClient, topic: str) -> list[PartitionMetadata]:
     try:
-        told = admin.list_topics(topic, timeout=5).topics[topic]
+        return list(admin.list_topics(topic, timeout=5).topics[topic].partitions.values())
     except KafkaException:
         return []  # the broker that was asked went away
-    return [set(partition.isrs) for partition in told.partitions.values()]
 
 
-def await_isr(admin: AdminClient, topic: str, wanted: set[int]) -> None:
-    def is_reached() -> bool:
-        told = isr_of(admin, topic)
-        return bool(told) and all(each == wanted for each in told)
+def await_isr(admin: AdminClient, topic: str, wanted: set[int]) -> list[PartitionMetadata]:
+    """The answer that has it: the next question may be another broker's, who is behind."""
 
-    until(is_reached, WAIT_S)
+    def reached() -> list[PartitionMetadata]:
+        told = partitions_of(admin, topic)
+        return told if all(set(each.isrs) == wanted for each in told) else []
+
+    found: list[PartitionMetadata] = until(reached, WAIT_S)
+    return found
 
 
 def write(producer: Producer, topic: str, values: range, partitions: int = 3) -> None:
@@ -92,10 +94,9 @@ def test_replicas_lie_on_all_brokers_and_each_leads_some(
 ) -> None:
     topic = unique("spread")
     create(admin, topic, 6)
-    await_isr(admin, topic, BROKERS)
-    described = admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
-    assert all(set(partition.replicas) == BROKERS for partition in described.values())
-    leaders = [partition.leader for partition in described.values()]
+    described = await_isr(admin, topic, BROKERS)
+    assert all(set(partition.replicas) == BROKERS for partition in described)
+    leaders = [partition.leader for partition in described]
     assert {leaders.count(broker) for broker in BROKERS} == {2}
     write(producer_of(cluster.bootstrap_servers, acks="all"), topic, range(20), 6)
     assert len(set(values_in(cluster, topic, 120, 6))) == 120
@@ -121,25 +122,29 @@ def test_a_broker_that_is_stopped_leaves_the_in_sync_replicas_and_comes_back(
     await_isr(admin, topic, BROKERS)
     producer = producer_of(cluster.bootstrap_servers, enable_idempotence=True)
     write(producer, topic, range(20))
-    assert under_replicated(java, cluster, topic) == {}
+    await_under_replicated(java, cluster, topic, {})
     absent = int(cluster.node("broker-2")["id"])
     cluster.stop_node("broker-2")
-    await_isr(admin, topic, BROKERS - {absent})
-    leaders = {
-        p.leader for p in admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions.values()
-    }
-    assert leaders == BROKERS - {absent}
+    described = await_isr(admin, topic, BROKERS - {absent})
+    assert {partition.leader for partition in described} == BROKERS - {absent}
     write(producer, topic, range(20, 40))  # two are enough
-    told = under_replicated(java, cluster, topic)
-    assert told == {index: BROKERS - {absent} for index in range(3)}
+    lacking = {index: BROKERS - {absent} for index in range(3)}
+    await_under_replicated(java, cluster, topic, lacking)
     cluster.start_node("broker-2")
     await_isr(admin, topic, BROKERS)
     write(producer, topic, range(40, 60))
-    assert under_replicated(java, cluster, topic) == {}
+    await_under_replicated(java, cluster, topic, {})
     expected = {f"{partition}-{number}".encode() for partition in range(3) for number in range(60)}
     found = values_in(cluster, topic, 180)
     assert len(found) == 180
     assert set(found) == expected
+
+
+def await_under_replicated(
+    java: JavaTools, cluster: LocalCluster, topic: str, wanted: dict[int, set[int]]
+) -> None:
+    """The tool may ask any broker, and they learn of changes one after the other."""
+    until(lambda: under_replicated(java, cluster, topic) == wanted, WAIT_S)
 
 
 def under_replicated(java: JavaTools, cluster: LocalCluster, topic: str) -> dict[int, set[int]]:
@@ -212,10 +217,8 @@ def test_a_transaction_over_brokers_is_seen_whole(
 ) -> None:
     topic, group = unique("whole"), unique("copier")
     create(admin, topic, 3)
-    await_isr(admin, topic, BROKERS)
-    leaders = {
-        p.leader for p in admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions.values()
-    }
+    described = await_isr(admin, topic, BROKERS)
+    leaders = {partition.leader for partition in described}
     assert leaders == BROKERS, "every marker goes to another broker"
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": group, **PATIENCE}

@@ -23,9 +23,20 @@ def is_served(connection: Connection, within_s: float) -> bool:
     return False
 
 
+def let_in(target: Target) -> Connection:
+    """One that is served: the broker may not have noticed yet that somebody before it left."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        connection = Connection(target.address)
+        if is_served(connection, PATIENCE_S):
+            return connection
+        connection.socket.close()
+    return pytest.fail("nobody more is let in")
+
+
 def test_the_limit_holds_and_is_given_back(target: Target) -> None:
     with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(Connection(target.address)) for _ in range(LIMIT)]
+        held = [stack.enter_context(let_in(target)) for _ in range(LIMIT)]
         assert all(is_served(connection, PATIENCE_S) for connection in held)
         over = [stack.enter_context(Connection(target.address)) for _ in range(5)]
         assert not any(is_served(connection, SOON_S) for connection in over)
