@@ -36,6 +36,10 @@ from headrace.client.replica_plan import Key, Move, Plan
 
 MOVES_AT_ONCE = 20
 POLL_S = 0.5
+LOOKS = 50
+LOOK_S = 0.1
+"""The controller says when a move has ended; the broker that is asked where its partition is now
+may hear of it later."""
 
 Planner = Callable[[ClusterState], Plan]
 
@@ -198,24 +202,34 @@ class Rebalance:
 
     def _check_arrived(self, batch: Sequence[Move]) -> None:
         """Somebody else may have cancelled a move, or deleted a topic."""
+        arrived, astray = self._look_for(batch)
+        for _ in range(LOOKS):
+            if not astray:
+                break
+            self._pause(LOOK_S)
+            arrived, astray = self._look_for(batch)
+        self.done.moved += len(arrived)
+        self.done.moved_bytes += sum(move.moved_bytes for move in arrived)
+        if astray:
+            raise ClientError(
+                f"{len(astray)} partitions did not arrive, such as {astray[0].topic}-"
+                f"{astray[0].index}: were they cancelled? Run it again to go on"
+            )
+
+    def _look_for(self, batch: Sequence[Move]) -> tuple[list[Move], list[Move]]:
+        """Moves whose partitions are where they shall be, and the others; not of topics that are
+        gone."""
         self._cluster.topics.clear()
         self._cluster.retry(lambda _: self._cluster.refresh(None))
-        astray = []
+        arrived: list[Move] = []
+        astray: list[Move] = []
         for move in batch:
             topic = self._cluster.topics.get(move.topic)
             if topic is None:
                 continue
             now = next((p.replicas for p in topic.partitions if p.index == move.index), ())
-            if set(now) != set(move.after):
-                astray.append(f"{move.topic}-{move.index}")
-                continue
-            self.done.moved += 1
-            self.done.moved_bytes += move.moved_bytes
-        if astray:
-            raise ClientError(
-                f"{len(astray)} partitions did not arrive, such as {astray[0]}: were they "
-                "cancelled? Run it again to go on"
-            )
+            (arrived if set(now) == set(move.after) else astray).append(move)
+        return arrived, astray
 
     def _elect(self, batch: Sequence[Move]) -> None:
         keys = [(move.topic, move.index) for move in batch]

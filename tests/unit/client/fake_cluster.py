@@ -71,6 +71,9 @@ class FakeCluster:
         self.moving: dict[int, list[int]] = {}
         self.looks_per_move = 2
         self._looks = 0
+        self.metadata_behind = 0
+        """So many answers after the end of moves the broker does not know of it."""
+        self._stale: MetadataResponse | None = None
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.config_log: list[tuple[int, str, str, str | None]] = []
         broker.handlers |= {
@@ -90,6 +93,12 @@ class FakeCluster:
         return "127.0.0.1", self.broker.port
 
     def _metadata(self, _request: Any, _version: int) -> MetadataResponse:
+        if self._stale is not None and self.metadata_behind > 0:
+            self.metadata_behind -= 1
+            return self._stale
+        return self._metadata_now()
+
+    def _metadata_now(self) -> MetadataResponse:
         host, port = self._address
         partitions = [
             MetadataResponsePartition(
@@ -143,6 +152,7 @@ class FakeCluster:
         self._looks += 1
         if self.moving and self._looks > self.looks_per_move:
             self._looks = 0
+            self._stale = self._metadata_now()
             for index, target in self.moving.items():
                 self.replicas[index] = target
             self.moving = {}

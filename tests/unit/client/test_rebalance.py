@@ -226,6 +226,17 @@ def test_a_move_that_somebody_else_ended_is_told(fake: FakeCluster, cluster: Clu
         run.run(planner)
 
 
+def test_a_broker_that_is_behind_the_controller_is_asked_again(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    planned = planner(describe_state(cluster))
+    fake.metadata_behind = 3
+    run, _ = carried_out(cluster)
+    done = run.run(planner)
+    assert fake.metadata_behind == 0
+    assert (done.moved, done.moved_bytes) == (len(planned.moves), planned.moved_bytes)
+
+
 def test_moves_are_cancelled_with_their_throttles(fake: FakeCluster, cluster: Cluster) -> None:
     assert cancel(cluster) == []
     fake.moving = {0: [3, 2], 4: [1, 3]}
