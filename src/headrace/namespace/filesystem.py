@@ -201,6 +201,8 @@ class Namespace:
 
     def _drop_inode(self, inode: Inode, holders: tuple[Snapshot, ...]) -> None:
         del self.inodes[inode.inode_id]
+        if self.leases.resumable:
+            self.leases.resumable.pop(inode.inode_id, None)
         if isinstance(inode, FileInode) and inode.writer is not None:
             self._end_writing(inode)
         if isinstance(inode, DirectoryInode):

@@ -253,15 +253,20 @@ class _NamespaceHost(SoleHost[Namespace]):
         if newest_id == 0:
             if self._staged and not self._is_syncing:
                 self._sync_group()
-        elif newest_id == self._doubted_id:
+        elif newest_id == self._doubted_id and self.state.last_offset < self.high_watermark:
+            # Not before its writer knows of it: a slow disk would have one more sync to do.
             self.submit(lambda ns: (complete.still_open(ns), None))
         if self.state.newest_id:
             self._begin_doubt()
 
     def close(self) -> None:
         """What lags behind is written, and that the newest file is open, if it is."""
-        if self.failure is None and not self._is_syncing:
+        if self.failure is None:
             self.submit(lambda ns: (complete.still_open(ns), None), hold=True)
+            if self._is_syncing:
+                # Two batches of one sync could leave a hole, see `_stage_gathered`.
+                self.log.commit()
+                self.log.flush_now()
             self._stage_gathered()
         self.log.close()
 

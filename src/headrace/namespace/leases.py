@@ -28,6 +28,8 @@ class LeaseTable:
         self.by_holder: dict[str, Lease] = {}
         self.resumable: dict[int, str] = {}
         """Files that a start took for closed (`ops.complete`), and the writer that may go on."""
+        self._heard_ms: dict[int, int] = {}
+        """When that writer was last heard of; soft."""
 
     def add(self, holder: str, inode_id: int) -> None:
         if self.resumable:
@@ -51,7 +53,16 @@ class LeaseTable:
         if len(self.resumable) > RESUMABLE_MAX:
             del self.resumable[next(iter(self.resumable))]
 
+    def silent_resumable(self, limit_ms: int, now_ms: int) -> list[int]:
+        """Files that a writer may go on with who was not heard of for so long."""
+        heard_ms = {i: self._heard_ms.get(i, now_ms) for i in self.resumable}
+        self._heard_ms = heard_ms
+        return [i for i, ms in heard_ms.items() if now_ms - ms > limit_ms]
+
     def renew(self, holder: str, now_ms: int) -> None:
+        for inode_id, writer in self.resumable.items():
+            if writer == holder:
+                self._heard_ms[inode_id] = now_ms
         lease = self.by_holder.get(holder)
         if lease is not None:
             lease.renewed_ms = now_ms

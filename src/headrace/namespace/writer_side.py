@@ -337,7 +337,7 @@ class WriterSide(DatanodeSide):
         """A file that is closed stays so, though a start only took it for closed."""
         if file.inode_id in self.ns.leases.resumable:
             require(self.ns, file, caller, WRITE)
-        return self.journal.submit(lambda ns: (complete.forget_writer(ns, file), True))
+        return self._forget_writer(file)
 
     def release_lease(self, file: FileInode) -> bool:
         """Close the file, or begin the recovery of its last block. RemoteError: not yet."""
@@ -428,12 +428,18 @@ class WriterSide(DatanodeSide):
     def _lease_round(self) -> None:
         """Writers that were silent beyond the hard limit lose their files (D6)."""
         now_ms = self.clock.monotonic_ms()
+        leases, limit_ms = self.ns.leases, self.settings.lease_hard_limit_ms
         if not self.safe_mode.is_on:
-            for lease in self.ns.leases.older_than(self.settings.lease_hard_limit_ms, now_ms):
+            for lease in leases.older_than(limit_ms, now_ms):
                 for inode_id in list(lease.files):
                     self._end(inode_id)
+            for inode_id in leases.silent_resumable(limit_ms, now_ms):
+                self._forget_writer(self.ns.file(inode_id))
             self._press_recoveries()
         self.timers.call_later(self.settings.lease_check_ms, self._lease_round)
+
+    def _forget_writer(self, file: FileInode) -> Promise[bool]:
+        return self.journal.submit(lambda ns: (complete.forget_writer(ns, file), True))
 
     def _press_recoveries(self) -> None:
         """Recoveries that the NameNode itself owns go on until they end."""

@@ -66,6 +66,10 @@ def check_leases(ns: Namespace) -> None:
         if isinstance(inode, FileInode) and inode.writer is not None
     }
     assert held == open_files, "D6: leases and open files differ"
+    for inode_id in ns.leases.resumable:
+        file = ns.inodes.get(inode_id)
+        is_empty = isinstance(file, FileInode) and file.writer is None and not file.blocks
+        assert is_empty, "D6: a file that somebody may open again is open, gone or not empty"
 
 
 def check_quotas(ns: Namespace) -> None:

@@ -9,13 +9,16 @@ from headrace.namespace.requests import (
     AddBlock,
     Append,
     Complete,
+    Concat,
     Create,
+    Delete,
     Fsync,
     GetFileInfo,
     IsFileClosed,
     Mkdirs,
     RecoverLease,
     Rename,
+    Truncate,
 )
 from headrace.testing.disk import SimulatedDisk
 from headrace.testing.namenode import SimulatedNameNode, Turns, durable_state
@@ -218,3 +221,64 @@ def test_the_oldest_that_could_go_on_are_forgotten() -> None:
     cluster.checkpoint()
     cluster.restart()
     assert durable_state(cluster.ns) == before
+
+
+def test_a_slow_disk_is_not_asked_for_more(cluster: SimulatedNameNode) -> None:
+    made = cluster.submit(Create("/f", 0o644, "writer", 1, True, 3, 1 << 20))
+    last = cluster.ns.last_offset
+    for _ in range(3):
+        cluster.timers.advance(DOUBT_MS)
+    assert not made.settled, "the disk is still at it"
+    assert cluster.ns.last_offset == last
+    cluster.settle()
+    assert cluster.submit(CLOSE).value() is True
+
+
+def test_a_close_after_the_start_is_the_end(cluster: SimulatedNameNode) -> None:
+    cluster.create("/f")
+    cluster.restart()
+    assert cluster.ask(CLOSE) is True
+    assert refused(cluster, AddBlock("/f", "writer")) == exceptions.LEASE_EXPIRED
+    assert not cluster.ns.leases.resumable
+
+
+def test_who_is_silent_for_longer_than_a_lease_does_not_go_on(cluster: SimulatedNameNode) -> None:
+    cluster.create("/f")
+    cluster.restart()
+    cluster.run(cluster.settings.lease_hard_limit_ms * 6 // 5, 3_000)
+    assert refused(cluster, AddBlock("/f", "writer")) == exceptions.LEASE_EXPIRED
+
+
+def test_who_renews_its_lease_goes_on(cluster: SimulatedNameNode) -> None:
+    cluster.create("/f")
+    cluster.restart()
+    step_ms = cluster.settings.lease_hard_limit_ms // 4
+    for _ in range(6):
+        cluster.namenode.renew_lease("writer")
+        cluster.run(step_ms, 3_000)
+    cluster.add_block("/f")
+
+
+def test_who_was_replaced_by_a_concat_does_not_go_on(cluster: SimulatedNameNode) -> None:
+    cluster.create("/f")
+    cluster.restart()
+    cluster.write("/g", 10, client="other")
+    cluster.ask(Concat("/f", ("/g",)))
+    assert cluster.ask(Truncate("/f", 0, "other")) is True
+    assert refused(cluster, AddBlock("/f", "writer")) == exceptions.LEASE_EXPIRED
+
+
+def test_a_deleted_file_leaves_nothing(cluster: SimulatedNameNode) -> None:
+    cluster.create("/f")
+    cluster.restart()
+    cluster.ask(Delete("/f", False))
+    assert not cluster.ns.leases.resumable
+
+
+def test_a_stop_while_a_sync_is_asked_for(cluster: SimulatedNameNode) -> None:
+    cluster.create("/f")
+    cluster.timers.advance(DOUBT_MS)  # that it is open is decided, and not written
+    cluster.namenode.journal.close()
+    cluster.disk.kill()
+    cluster.open()
+    assert cluster.ask(IsFileClosed("/f")) is False

@@ -11,9 +11,10 @@ of the disk: its creation is on disk, and with it all that the close promises.
    had closed the file. Nobody else has seen it closed: every other answer waited for the edit.
 3. The next start takes it for closed (`implied`) and says so in the log: a writer that had closed
    it finds it closed. One that had not goes on: its first block, or a retry of its create, opens
-   the file again (`resume`), if nobody else has opened it or asked for its recovery meanwhile.
-4. A file that is not closed within some milliseconds is said to be open by an edit of its own
-   (`still_open`), and so is one at a clean stop: no start takes it for closed.
+   the file again (`resume`), if nobody else has opened it or asked for its recovery meanwhile. It
+   may do so until it closes the file, or was silent for as long as a lease lasts (`forget_writer`).
+4. A file that is not closed within some milliseconds of its answer is said to be open by an edit of
+   its own (`still_open`), and so is one at a clean stop: no start takes it for closed.
 So no close is lost. What a writer may lose is an empty file, to another one that opens it, if the
 NameNode dies within those milliseconds and nothing else was changed meanwhile; and until it goes
 on, others see its file closed.
@@ -81,6 +82,8 @@ def decide(
     else:
         inode = resolve(ns, src, caller, write=True).inode
     if _was_completed(inode, written):
+        if isinstance(inode, FileInode) and ns.leases.resumable.get(inode.inode_id) == client_name:
+            return forget_writer(ns, inode), True
         return [], True
     file = check_lease(ns, inode, src, file_id, client_name)
     last = file.last_block

@@ -89,6 +89,7 @@ def replay(ns: "Namespace", record: edits_pb2.Concat) -> None:
         ns.charge(source.parent, 0, -source_space)
         ns.detach(source, record.time_ms)
         target.blocks += blocks
+    ns.leases.resumable.pop(target.inode_id, None)
     target.modification_time_ms = record.time_ms
     ns.charge(target.parent, 0, target.space - before)
     ns.to_review.append(target)
