@@ -1,5 +1,8 @@
 """What is remembered comes back as it was; when it goes is told by `test_retries`."""
 
+import random
+from collections import OrderedDict
+
 import pytest
 
 from headrace.namespace.edits import RetryEntry
@@ -36,3 +39,40 @@ def test_an_entry_that_comes_again_is_the_latest() -> None:
     for number, call_id in enumerate((1, 2, 1, 3)):
         cache.remember((b"c" * 16, call_id), RetryEntry("Delete /a", number, b""))
     assert [(key[1], entry.time_ms) for key, entry in cache.items()] == [(1, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_is_a_dictionary_with_an_order(seed: int) -> None:
+    """Small ones, so that the ring goes round and keys meet in the table."""
+    dice = random.Random(seed)
+    entries_max, expiry_ms = dice.choice((1, 2, 3, 5, 8, 30)), dice.choice((3, 20, 10_000))
+    cache = RetryCache(entries_max, expiry_ms)
+    model: OrderedDict[tuple[bytes, int], RetryEntry] = OrderedDict()
+    time_ms = 0
+    for step in range(600):
+        key = (dice.choice((b"", b"a", b"b" * 16)), dice.randrange(3 * entries_max))
+        time_ms += dice.choice((0, 1, 1, 5))
+        entry = RetryEntry(f"Delete /{step}", time_ms, b"%d" % step)
+        model.pop(key, None)
+        model[key] = entry
+        while len(model) > entries_max:
+            model.popitem(last=False)
+        if dice.random() < 0.8:
+            cache.remember(key, entry)
+            while next(iter(model.values())).time_ms + expiry_ms < time_ms:
+                model.popitem(last=False)
+        else:
+            cache.put(key, entry)
+        assert list(cache.items()) == list(model.items())
+        assert len(cache) == len(model)
+        for call_id in range(3 * entries_max):
+            for client_id in (b"", b"a", b"b" * 16, b"c"):
+                assert cache.find(client_id, call_id) == model.get((client_id, call_id))
+
+
+def test_without_repetitions_it_holds_what_it_may() -> None:
+    cache = RetryCache(100, 10**9)
+    for number in range(1_000):
+        cache.remember((b"c" * 16, number), RetryEntry("Delete /a", number, b""))
+        assert len(cache) == min(number + 1, 100)
+    assert [key[1] for key, _ in cache.items()] == list(range(900, 1_000))
