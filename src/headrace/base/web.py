@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+WEBHDFS_PREFIX = "/webhdfs/v1/"
+"""Below it are the paths of WebHDFS: on NameNodes and DataNodes alike."""
 
 
 @dataclass(frozen=True, slots=True)

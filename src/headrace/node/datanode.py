@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import gc
 import getpass
-import ipaddress
 import json
 import os
 import random
@@ -24,18 +23,15 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 from google.protobuf.message import Message
 
-from headrace.base.config_sources import read_config_text, resolve
 from headrace.base.errors import HeadraceError, StorageError, UsageError
 from headrace.base.events import EventLog
-from headrace.base.hdfs_keys import HDFS_CONFIG
 from headrace.base.promise import Promise
-from headrace.base.web import WebResponse
+from headrace.base.web import WEBHDFS_PREFIX, WebRequest, WebResponse
 from headrace.datanode.commands import Commands
 from headrace.datanode.context import Context, TransferSettings
 from headrace.datanode.dataset import Dataset
@@ -50,11 +46,10 @@ from headrace.datanode.session import TransferSession
 from headrace.datanode.throttle import Throttle
 from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.node.datanode_pages import DatanodePages
-from headrace.node.hdfs_settings import Superusers
+from headrace.node.hdfs_settings import Superusers, load_config, parse_address, refuse_exposed
 from headrace.node.system_groups import SystemGroups
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock
-from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.hadoop_client import RpcClient
 from headrace.runtime.http import Page
@@ -62,14 +57,17 @@ from headrace.runtime.page_cache import PAGE_BYTES, PinnedFile, SystemPageCache,
 from headrace.runtime.tcp import TcpLimits, TcpServer
 from headrace.runtime.transfer import TransferPort
 from headrace.runtime.web import Page as WebPage
-from headrace.runtime.web import WebServer
-from headrace.runtime.webhdfs_data import WebHdfsData
+from headrace.runtime.web import Stream, WebServer
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.impersonation import require_impersonator
 from headrace.wire.hadoop.protos.hdfs_pb2 import DatanodeIDProto, DatanodeInfoProto
 from headrace.wire.hadoop.rpc_frames import OPENING_BYTES
 from headrace.wire.hadoop.rpc_protocols import CLIENT_DATANODE, DATANODE, INTER_DATANODE
 from headrace.wire.hadoop.rpc_session import RpcEndpoint, RpcSession
+
+if TYPE_CHECKING:
+    from headrace.runtime.dfs_client import DfsClient
+    from headrace.runtime.webhdfs_data import WebHdfsData
 
 _STREAMS_BEYOND_TRANSFERS = 1024
 """Connections that idle between operations do not count as transfers."""
@@ -95,42 +93,11 @@ def run(
     ):
         if value is not None:
             flags[key] = value
-    config = load_config(config_file, flags)
+    config = load_config(config_file, flags).values
     for key in ("dfs.datanode.address", "dfs.datanode.ipc.address", "dfs.datanode.http.address"):
-        _refuse_exposed(key, config[key], insecure)
-    address = _host_port(namenode, "--namenode")
+        refuse_exposed(key, config[key], insecure)
+    address = parse_address("--namenode", namenode)
     return asyncio.Runner(loop_factory=uvloop.new_event_loop).run(_main(config, data, address))
-
-
-def load_config(config_file: str | None, flags: dict[str, str]) -> dict[str, Any]:
-    from_file = None
-    if config_file is not None:
-        try:
-            from_file = read_config_text(Path(config_file).read_text(), config_file)
-        except OSError as error:
-            raise UsageError(f"can't read {config_file}: {error.strerror}") from error
-    resolved = resolve(HDFS_CONFIG, flags=flags, environment=os.environ, file=from_file)
-    return dict(resolved.values)
-
-
-def _refuse_exposed(key: str, text: str, insecure: bool) -> None:
-    host, _ = _host_port(text, key)
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False  # a name: nobody knows what it will mean tomorrow
-    if not loopback and not insecure:
-        raise UsageError(
-            f"{key}={text} is open to the network and nothing authenticates clients yet; "
-            "listen on 127.0.0.1, or say --insecure"
-        )
-
-
-def _host_port(text: str, what: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"{what}: {text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 async def _main(config: dict[str, Any], data: str, namenode: tuple[str, int]) -> int:
@@ -173,6 +140,7 @@ class DatanodeNode:
         self._ipc: TcpServer | None = None
         self._web: WebServer | None = None
         self._dfs: DfsClient | None = None
+        self._webhdfs: WebHdfsData | None = None
         self._service: NameNodeService | None = None
         self._scanner: BlockScanner | None = None
         self._context: Context | None = None
@@ -322,14 +290,27 @@ class DatanodeNode:
             min_namenode_version=config["dfs.datanode.min.supported.namenode.version"],
         )
 
+    def _address(self, key: str) -> tuple[str, int]:
+        return parse_address(key, self._config[key])
+
+    def _webhdfs_stream(self, request: WebRequest) -> Stream | None:
+        """WebHDFS's data; its other operations are refused. Loaded with the first request: most
+        DataNodes never have one."""
+        if not request.path.startswith(WEBHDFS_PREFIX):
+            return None
+        if self._webhdfs is None:
+            from headrace.runtime.dfs_client import DfsClient
+            from headrace.runtime.webhdfs_data import WebHdfsData
+
+            self._dfs = DfsClient(self._loop, *self._namenode_address)
+            self._webhdfs = WebHdfsData(self._dfs, self._namenode_address)
+        return self._webhdfs
+
     async def _open_ports(self, context: Context, service: NameNodeService) -> None:
         try:
-            host, transfer_port = self._transfer_port.listen(
-                *_host_port(self._config["dfs.datanode.address"], "dfs.datanode.address")
-            )
+            host, transfer_port = self._transfer_port.listen(*self._address("dfs.datanode.address"))
             ipc_host, ipc_port = self._listen_ipc(context, service)
             pages = DatanodePages(context, service, self._transfer_port, self._storage)
-            self._dfs = DfsClient(self._loop, *self._namenode_address)
             self._web = WebServer(
                 {
                     "/metrics": _without_request(pages.metrics),
@@ -337,10 +318,10 @@ class DatanodeNode:
                     "/jmx": _without_request(pages.jmx),
                 },
                 self.log,
-                streams=WebHdfsData(self._dfs, self._namenode_address).refusing,
+                streams=self._webhdfs_stream,
             )
             http_host, http_port = await self._web.listen(
-                *_host_port(self._config["dfs.datanode.http.address"], "dfs.datanode.http.address")
+                *self._address("dfs.datanode.http.address")
             )
         except OSError as error:
             raise UsageError(f"can't listen: {error}") from error
@@ -395,9 +376,7 @@ class DatanodeNode:
             self._pool,
             preamble_bytes=OPENING_BYTES,
         )
-        return self._ipc.listen(
-            *_host_port(self._config["dfs.datanode.ipc.address"], "dfs.datanode.ipc.address")
-        )
+        return self._ipc.listen(*self._address("dfs.datanode.ipc.address"))
 
     @property
     def _announcement_path(self) -> str:

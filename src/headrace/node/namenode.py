@@ -30,6 +30,7 @@ from headrace.base.events import EventLog
 from headrace.base.limits import SHUTDOWN_TIMEOUT_MS
 from headrace.base.network import Transport
 from headrace.base.promise import Promise
+from headrace.base.web import WEBHDFS_PREFIX
 from headrace.log.file_budget import FileBudget
 from headrace.namespace.checkpoint import check_gap, load_newest
 from headrace.namespace.filesystem import Namespace
@@ -39,17 +40,11 @@ from headrace.namespace.leaving import Hosts
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.racks import Racks
 from headrace.namespace.rpc.endpoint import namenode_endpoint
-from headrace.node.hdfs_settings import (
-    load_config,
-    namespace_settings,
-    parse_address,
-    read_hosts,
-    read_racks,
-    refuse_exposed,
-)
+from headrace.node.hdfs_settings import load_config, parse_address, refuse_exposed
 from headrace.node.namenode_checkpoint import Checkpoints
-from headrace.node.namenode_pages import FSCK, WEBHDFS_PREFIX, NameNodePages, webhdfs_page
+from headrace.node.namenode_pages import FSCK, NameNodePages, webhdfs_page
 from headrace.node.namenode_salvage import Salvager
+from headrace.node.namespace_settings import namespace_settings, read_hosts, read_racks
 from headrace.node.system_groups import SystemGroups
 from headrace.runtime.buffers import BufferPool
 from headrace.runtime.clock import LoopTimers, SystemClock

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from headrace.namespace.http.fsck_repairs import Salvage
 
 FSCK = "/fsck"
-WEBHDFS_PREFIX = "/webhdfs/v1/"
 _BEAN = "Hadoop:service=NameNode,name="
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import quote
 
 from headrace.base.errors import ProtocolError
-from headrace.base.web import JSON, WebRequest, WebResponse, WebStream
+from headrace.base.web import JSON, WEBHDFS_PREFIX, WebRequest, WebResponse, WebStream
 from headrace.runtime.block_streams import BlockFailed
 from headrace.runtime.dfs_client import DfsClient
 from headrace.runtime.hadoop_client import RpcUnavailable
@@ -25,7 +25,6 @@ from headrace.wire.hadoop.rpc_calls import RpcUser
 from headrace.wire.hadoop.web_refusals import web_body, web_status
 from headrace.wire.hadoop.web_users import web_user
 
-PREFIX = "/webhdfs/v1/"
 _SHORT_MAX, _LONG_MAX = 2**15 - 1, 2**63 - 1
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _MODE = re.compile(r"[0-7]{1,5}")
@@ -50,14 +49,10 @@ class WebHdfsData:
 
     def chosen(self, request: WebRequest) -> Stream | None:
         """The stream a request is for: as `runtime.web` asks."""
-        if not request.path.startswith(PREFIX):
+        if not request.path.startswith(WEBHDFS_PREFIX):
             return None
         operation = (request.method, request.query.get("op", "").upper())
         return self if operation in self._operations else None
-
-    def refusing(self, request: WebRequest) -> Stream | None:
-        """As `chosen`, for a node that serves no other operation: those are refused."""
-        return self if request.path.startswith(PREFIX) else None
 
     async def __call__(
         self, request: WebRequest, body: AsyncIterator[bytes]
@@ -67,7 +62,7 @@ class WebHdfsData:
             if serve is None:
                 raise _invalid(f"no {request.query.get('op', 'op')} by {request.method} here")
             user = web_user(request.query)
-            path = "/" + request.path[len(PREFIX) :].rstrip("/")
+            path = "/" + request.path[len(WEBHDFS_PREFIX) :].rstrip("/")
             return await serve(user, path, request.query, body)
         except RemoteError as error:
             return WebResponse(web_status(error), web_body(error), JSON)

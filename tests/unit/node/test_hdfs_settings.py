@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.base.errors import UsageError
-from headrace.node.hdfs_settings import Superusers, load_config, read_hosts
+from headrace.node.hdfs_settings import Superusers, load_config
+from headrace.node.namespace_settings import read_hosts
 
 
 def test_hosts_are_names_a_line_or_a_space_apart(tmp_path: Path) -> None:

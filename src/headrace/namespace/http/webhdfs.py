@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base.promise import Promise
-from headrace.base.web import WebRequest, WebResponse
+from headrace.base.web import WEBHDFS_PREFIX, WebRequest, WebResponse
 from headrace.namespace import requests as asked
 from headrace.namespace.caller import Caller
 from headrace.namespace.http import json_shapes as shapes
@@ -36,8 +36,6 @@ from headrace.namespace.values import DirectoryListing, FileStatus, XAttr
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.web_users import web_user
-
-PREFIX = "/webhdfs/v1/"
 
 MOVES_DATA = {
     ("GET", "OPEN"),
@@ -121,7 +119,7 @@ class WebHdfs:
         return shown
 
     def _answer(self, request: WebRequest) -> Promise[WebResponse]:
-        path = "/" + request.path[len(PREFIX) :]
+        path = "/" + request.path[len(WEBHDFS_PREFIX) :]
         if len(path) > 1:
             path = path.rstrip("/")
         split(path)  # a URL with names that nobody could make is a mistake, whatever is asked
