@@ -131,7 +131,7 @@ class _NamespaceHost(SoleHost[Namespace]):
     """The last decision's answer may leave before its edit is durable."""
     _is_in_doubt = False
     _doubted_id = 0
-    """The newest file when the timer began."""
+    """The newest file when the timer began, if it was on disk: its writer knows of it."""
     _began_ms = 0
     _sync_ms = 0.0
     """What a sync took of late, on average."""
@@ -242,7 +242,8 @@ class _NamespaceHost(SoleHost[Namespace]):
     def _begin_doubt(self) -> None:
         if self.timers is not None and not self._is_in_doubt:
             self._is_in_doubt = True
-            self._doubted_id = self.state.newest_id
+            is_durable = self.state.last_offset < self.high_watermark
+            self._doubted_id = self.state.newest_id if is_durable else 0
             self.timers.call_later(DOUBT_MS, self._end_doubt)
 
     def _end_doubt(self) -> None:
@@ -253,22 +254,23 @@ class _NamespaceHost(SoleHost[Namespace]):
         if newest_id == 0:
             if self._staged and not self._is_syncing:
                 self._sync_group()
-        elif newest_id == self._doubted_id and self.state.last_offset < self.high_watermark:
-            # Not before its writer knows of it: a slow disk would have one more sync to do.
+        elif newest_id == self._doubted_id:
             self.submit(lambda ns: (complete.still_open(ns), None))
         if self.state.newest_id:
             self._begin_doubt()
 
     def close(self) -> None:
         """What lags behind is written, and that the newest file is open, if it is."""
-        if self.failure is None:
-            self.submit(lambda ns: (complete.still_open(ns), None), hold=True)
-            if self._is_syncing:
-                # Two batches of one sync could leave a hole, see `_stage_gathered`.
-                self.log.commit()
-                self.log.flush_now()
-            self._stage_gathered()
-        self.log.close()
+        try:
+            if self.failure is None:
+                self.submit(lambda ns: (complete.still_open(ns), None), hold=True)
+                if self._is_syncing and self.log.failure is None:
+                    # Two batches of one sync could leave a hole, see `_stage_gathered`.
+                    self.log.commit()
+                    self.log.flush_now()
+                self._stage_gathered()
+        finally:
+            self.log.close()
 
     def _begin_turn(self) -> bool:
         """Have this turn of the loop end with a sync, unless one is under way or asked for.

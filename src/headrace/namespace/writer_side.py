@@ -434,7 +434,9 @@ class WriterSide(DatanodeSide):
                 for inode_id in list(lease.files):
                     self._end(inode_id)
             for inode_id in leases.silent_resumable(limit_ms, now_ms):
-                self._forget_writer(self.ns.file(inode_id))
+                file = self.ns.inodes.get(inode_id)
+                if isinstance(file, FileInode):
+                    self._forget_writer(file)
             self._press_recoveries()
         self.timers.call_later(self.settings.lease_check_ms, self._lease_round)
 

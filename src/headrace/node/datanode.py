@@ -20,7 +20,7 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from google.protobuf.message import Message
 from headrace.base.errors import HeadraceError, StorageError, UsageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
-from headrace.base.web import WEBHDFS_PREFIX, WebRequest, WebResponse
+from headrace.base.web import WEBHDFS_PREFIX, WebRequest, WebResponse, WebStream
 from headrace.datanode.commands import Commands
 from headrace.datanode.context import Context, TransferSettings
 from headrace.datanode.dataset import Dataset
@@ -294,17 +294,20 @@ class DatanodeNode:
         return parse_address(key, self._config[key])
 
     def _webhdfs_stream(self, request: WebRequest) -> Stream | None:
-        """WebHDFS's data; its other operations are refused. Loaded with the first request: most
-        DataNodes never have one."""
-        if not request.path.startswith(WEBHDFS_PREFIX):
-            return None
+        """WebHDFS's data; its other operations are refused."""
+        return self._serve_webhdfs if request.path.startswith(WEBHDFS_PREFIX) else None
+
+    async def _serve_webhdfs(
+        self, request: WebRequest, body: AsyncIterator[bytes]
+    ) -> WebResponse | WebStream:
+        """Loaded with the first request: most DataNodes never have one."""
         if self._webhdfs is None:
             from headrace.runtime.dfs_client import DfsClient
             from headrace.runtime.webhdfs_data import WebHdfsData
 
             self._dfs = DfsClient(self._loop, *self._namenode_address)
             self._webhdfs = WebHdfsData(self._dfs, self._namenode_address)
-        return self._webhdfs
+        return await self._webhdfs(request, body)
 
     async def _open_ports(self, context: Context, service: NameNodeService) -> None:
         try:

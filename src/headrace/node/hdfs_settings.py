@@ -42,10 +42,11 @@ def refuse_exposed(key: str, listener: str, insecure: bool) -> None:
 
 
 def parse_address(key: str, text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
+    before, _, port = text.rpartition(":")
+    host = before.strip("[]")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"{key}={text} is not HOST:PORT")
-    return host.strip("[]"), int(port)
+    return host, int(port)
 
 
 def administrators(config: dict[str, Any]) -> frozenset[str]:

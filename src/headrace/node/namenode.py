@@ -282,7 +282,7 @@ class NameNodeProcess:
         key = "dfs.namenode.rpc-address"
         host, port = parse_address(key, config[key])
         try:
-            return self._server.listen(host or "0.0.0.0", port)
+            return self._server.listen(host, port)
         except OSError as error:
             raise UsageError(f"can't listen on {host}:{port}: {error.strerror}") from error
 
@@ -294,7 +294,7 @@ class NameNodeProcess:
         key = "dfs.namenode.http-address"
         host, port = parse_address(key, self._config[key])
         try:
-            return await web.listen(host or "0.0.0.0", port)
+            return await web.listen(host, port)
         except OSError as error:
             raise UsageError(f"can't listen on {host}:{port}: {error.strerror}") from error
 

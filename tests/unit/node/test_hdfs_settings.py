@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.base.errors import UsageError
-from headrace.node.hdfs_settings import Superusers, load_config
+from headrace.node.hdfs_settings import Superusers, load_config, parse_address
 from headrace.node.namespace_settings import read_hosts
 
 
@@ -40,3 +40,25 @@ def test_superusers_are_who_runs_it_and_the_namespace_s(
     groups = {"member": ("users", "supergroup"), "anna": ("staff",)}
     may = Superusers(load_config(None, keys).values, "runs", lambda user: groups.get(user, ()))
     assert [user for user in ("runs", "member", "anna", "eve") if may(user)] == superusers.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:8020", ("127.0.0.1", 8020)),
+        ("[::1]:0", ("::1", 0)),
+        ("namenode:65535", ("namenode", 65535)),
+        ("namenode", None),
+        (":8020", None),
+        ("[]:8020", None),
+        ("namenode:65536", None),
+        ("namenode:-1", None),
+        ("namenode:", None),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(text: str, address: tuple[str, int] | None) -> None:
+    if address is not None:
+        assert parse_address("key", text) == address
+        return
+    with pytest.raises(UsageError, match=r"key=.* is not HOST:PORT"):
+        parse_address("key", text)
