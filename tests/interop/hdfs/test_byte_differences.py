@@ -71,13 +71,26 @@ def is_same(line: str, apache: str, ours: str) -> bool:
     return seen(line, apache) == seen(line, ours)
 
 
+_NO_CHECKSUM = ("none", "! PathIOException")
+
+
 def differences(lines: list[str], apache: list[str], ours: list[str]) -> list[str]:
-    answers = zip(lines, apache, ours, strict=True)
-    return [
-        f"{index}: {line}\n  Apache's: {its}\n  ours:     {mine}"
-        for index, (line, its, mine) in enumerate(answers)
-        if not is_same(line, its, mine)
-    ]
+    kept: set[str] = set()
+    """What WebHDFS appended to, and what has bytes of it: ours goes on with the type of checksums
+    that the file has, Apache's with CRC-32C, and then has no checksum of the whole file."""
+    found = []
+    for index, (line, its, mine) in enumerate(zip(lines, apache, ours, strict=True)):
+        call, _, *words = line.split()
+        if call == "append" and words[0].endswith(".web"):
+            kept.add(words[1])
+        elif call in ("concat", "rename", "replace"):
+            paths = {words[0], *words[1].split(",")}
+            kept |= paths if paths & kept else set()
+        if call == "checksum" and words[0] in kept and seen(line, its) in _NO_CHECKSUM:
+            continue
+        if not is_same(line, its, mine):
+            found.append(f"{index}: {line}\n  Apache's: {its}\n  ours:     {mine}")
+    return found
 
 
 @pytest.mark.java
