@@ -21,6 +21,7 @@ from hdfs_native.fsspec import HdfsFileSystem
 
 from headrace.client.file_checksum import file_checksum
 from headrace.client.namenode import NameNodeClient, parse_url
+from headrace.client.native import SETTINGS
 
 __all__ = ["FileSystem"]
 
@@ -31,7 +32,7 @@ class FileSystem(HdfsFileSystem):
     def __init__(self, url: str, port: int | None = None, **storage_options: Any) -> None:
         if port is None:
             url, port = parse_url(url)
-        super().__init__(url, port, **storage_options)
+        super().__init__(url, port, **{**SETTINGS, **storage_options})
 
     @property
     def url(self) -> str:

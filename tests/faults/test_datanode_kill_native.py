@@ -17,6 +17,7 @@ from hdfs_native import WriteOptions
 from tests.faults.test_datanode_kill import MIB, SETTINGS, Files, eventually, pipeline_of
 
 from headrace.testing.filesystem import LocalFileSystem
+from headrace.wire.hadoop.exceptions import RemoteError
 
 SIZE_MIB = 40
 TRIES = 3
@@ -71,6 +72,40 @@ def written(dfs: LocalFileSystem, files: Files, path: str, position: int) -> boo
         assert writer.returncode == 0
         assert writer.stdout.readline() == b"closed\n"
     return True
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_put_goes_on_where_nobody_can_stand_in(victim: int) -> None:
+    """Three DataNodes, three replicas, and `headrace fs put`."""
+    with LocalFileSystem(datanodes=3, settings=SETTINGS) as three:
+        files = Files(three)
+        for path in (f"/file-{again}" for again in range(TRIES)):
+            command = [sys.executable, "-P", "-m", "headrace", "fs", "put", "-", path]
+            with subprocess.Popen([*command, "--fs", three.url], stdin=subprocess.PIPE) as put:
+                assert put.stdin is not None
+                put.stdin.write(DATA[: 20 * MIB])
+                put.stdin.flush()
+                eventually(lambda aside=f"{path}._COPYING_": has_block(files, aside), "a block")  # type: ignore[misc]
+                three.datanodes[victim].kill()
+                put.stdin.write(DATA[20 * MIB :])
+                put.stdin.close()
+                try:
+                    put.wait(STANDS_STILL_S)
+                except subprocess.TimeoutExpired:
+                    put.kill()
+            if put.returncode == 0:
+                break
+            assert put.returncode < 0, "it stood still, or goes on"
+            three.datanodes[victim].start()
+            eventually(lambda: three.health()["live_datanodes"] == 3, "three nodes")
+        assert files.read(path) == DATA
+
+
+def has_block(files: Files, path: str) -> bool:
+    try:
+        return bool(files.blocks(path))
+    except RemoteError:
+        return False
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.base.errors import UsageError
+from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli import fs_admin, fs_data, fs_nodes
 from headrace.cli.app import Data, Json
 from headrace.cli.fs_options import Fs, PathArgument, Paths, commands
@@ -231,13 +231,14 @@ def rm(
     with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
         trash = None if skip_trash else Trash(namenode, trash_interval)
         for path in paths:
-            if not recursive and client.get_file_info(path).isdir:
+            if client.get_file_info(path).isdir and not recursive:
                 raise UsageError(f"{path} is a directory; say -r to delete it and all below it")
             where = None if trash is None else trash.move(path)
             if where is not None:
                 say(f"moved {path} to the trash: {where}")
                 continue
-            client.delete(path, recursive)
+            if not client.delete(path, recursive):
+                raise HeadraceError(f"the NameNode does not delete {path}")
             say(f"deleted {path}")
 
 
@@ -324,7 +325,8 @@ def setrep(
     """
     with open_files(fs, data) as client:
         for path in paths:
-            client.set_replication(path, count)
+            if not client.set_replication(path, count):
+                raise HeadraceError(f"{path} is no file")
 
 
 @commands.command("xattr")

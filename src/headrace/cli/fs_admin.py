@@ -14,7 +14,7 @@ from headrace.cli.app import Data, Json, group
 from headrace.cli.fs_options import Fs, PathArgument
 from headrace.cli.fs_target import fs_url_of, open_namenode
 from headrace.cli.output import print_json, print_table, say
-from headrace.cli.target import read_json
+from headrace.cli.target import DEFAULT_DATA, read_json
 from headrace.client.namenode import user_name
 
 _NO_QUOTA = -1
@@ -166,12 +166,16 @@ def _http_address(http: str | None, fs: str | None, data: str | None) -> str:
 
     if http:
         return http
-    if data:
-        for path in (Path(data, "namenode.json"), Path(data, "namenode", "namenode.json")):
+    fs_url_of(fs, data)  # says what is missing, if nothing is named or nothing is up
+    if not fs:
+        folder = data or DEFAULT_DATA
+        described = read_json(Path(folder, "cluster.json"))
+        if described is not None and described.get("web"):
+            return str(described["web"]).removeprefix("http://")
+        for path in (Path(folder, "namenode.json"), Path(folder, "namenode", "namenode.json")):
             alone = read_json(path)
             if alone is not None:
                 return str(alone["http"])
-    fs_url_of(fs, data)  # says what is missing, if that is missing too
     raise UsageError("fsck asks the NameNode's web port: give --http HOST:PORT or --data DIR")
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 8 * 1024 * 1024
 _TAIL_BYTES = 1024
 _COPYING = "._COPYING_"
+_FOLDER_MODE = 0o755
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", "-f", help="Replace what exists.")]
 
@@ -71,6 +72,9 @@ def put(
             for path, name in plan:
                 if not overwrite and _exists(client, name):
                     raise HeadraceError(f"{name} already exists; say --overwrite to replace it")
+                # Parents that a create makes by itself have the rights of the one above them.
+                if folder := name.rpartition("/")[0]:
+                    client.mkdirs(folder, _FOLDER_MODE, True)
                 _put_one(client, path, name, options, bar)
                 client.rename(name + _COPYING, name, overwrite)
 
@@ -244,6 +248,8 @@ def append(
       headrace fs append /logs/a.txt more.txt
       date | headrace fs append /logs/a.txt
     """
+    if source != "-" and not Path(source).is_file():
+        raise UsageError(f"there is no file {source}")
     total = None if source == "-" else Path(source).stat().st_size
     with (
         open_files(fs, data) as client,

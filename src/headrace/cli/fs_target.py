@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.target import DEFAULT_DATA, read_json
 from headrace.client.namenode import NameNodeClient, parse_url
+from headrace.client.native import native_client
 
 if TYPE_CHECKING:
     import hdfs_native
@@ -90,11 +91,9 @@ def _words(error: BaseException) -> str:
 @contextmanager
 def open_files(fs: str | None, data: str | None) -> "Iterator[hdfs_native.Client]":
     """hdfs-native on the file system that was asked for."""
-    import hdfs_native
-
     url = fs_url_of(fs, data)
     with told_failures():
-        yield hdfs_native.Client(url)
+        yield native_client(url)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from headrace.base.errors import HeadraceError
 from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient, parse_url
+from headrace.client.native import native_client
 from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
@@ -116,11 +117,9 @@ class HdfsFiles:
     """Any HDFS, ours or Apache's."""
 
     def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
-        import hdfs_native
-
         self.url = url
         self._block_bytes = block_bytes
-        self._client: hdfs_native.Client = _told(url, lambda: hdfs_native.Client(url))
+        self._client: hdfs_native.Client = _told(url, lambda: native_client(url))
         self._namenode = NameNodeClient(url)
         self._has_sets: bool | None = None
 

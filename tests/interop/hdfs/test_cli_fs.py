@@ -31,7 +31,10 @@ def test_folders_travel_whole(fs: Fs, folder: str, tmp_path: Path) -> None:
     (tmp_path / "in/sub").mkdir(parents=True)
     (tmp_path / "in/a").write_text("a")
     (tmp_path / "in/sub/b").write_text("b")
+    fs("chmod", "777", folder)
     fs("put", str(tmp_path / "in"), folder)
+    made = [one for one in loaded(fs("ls", "-r", folder, "--json")) if one["type"] == "directory"]
+    assert [one["permission"] for one in made] == ["755", "755"], "not those of the folder above"
     fs("get", f"{folder}/in", str(tmp_path / "out"))
     assert (tmp_path / "out/a").read_text() == "a"
     assert (tmp_path / "out/sub/b").read_text() == "b"
@@ -60,6 +63,17 @@ def test_names(fs: Fs, folder: str) -> None:
     fs("rm", "-r", f"{folder}/d")
     missing = fs("ls", f"{folder}/d", status=1)
     assert missing.stderr.decode().count("\n") == 1
+
+
+def test_what_was_not_done_is_not_called_done(fs: Fs, folder: str, tmp_path: Path) -> None:
+    for words in (("rm", "-r", f"{folder}/none"), ("rm", f"{folder}/none"), ("rm", "-r", "/")):
+        refused = fs(*words, status=1)
+        assert b"deleted" not in refused.stdout
+        assert refused.stderr.decode().count("\n") == 1
+    assert b"is no file" in fs("setrep", "2", f"{folder}/none", status=1).stderr
+    fs("touch", f"{folder}/f")
+    missing = str(tmp_path / "none")
+    assert b"there is no file" in fs("append", f"{folder}/f", missing, status=2).stderr
 
 
 def test_attributes(fs: Fs, folder: str) -> None:

@@ -161,6 +161,8 @@ def test_hadoop_finds_it_by_its_configuration(cluster: LocalCluster, hadoop: Had
     assert "/user" in rows
     stated = hadoop.run("dfs", *configuration, "-stat", "%r %o", "/met/by-java")
     assert stated.stdout.split() == ["3", str(SETTINGS["dfs.blocksize"])]
+    checked = headrace("fs", "fsck", "/", "--data", str(cluster.data))
+    assert "is HEALTHY" in checked.stdout
     said = headrace("fs", "cat", "/met/by-java", "--data", str(cluster.data))
     assert (said.returncode, said.stdout) == (0, "from Java\n")
 
