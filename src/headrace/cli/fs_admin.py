@@ -9,12 +9,11 @@ from typing import Annotated
 
 import typer
 
-from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.errors import HeadraceError
 from headrace.cli.app import Data, Json, group
 from headrace.cli.fs_options import Fs, PathArgument
-from headrace.cli.fs_target import fs_url_of, open_namenode
+from headrace.cli.fs_target import open_namenode, web_address_of
 from headrace.cli.output import print_json, print_table, say
-from headrace.cli.target import DEFAULT_DATA, read_json
 from headrace.client.namenode import user_name
 
 _NO_QUOTA = -1
@@ -147,7 +146,7 @@ def fsck(
         "delete": delete,
     }
     query |= {name: "1" for name, wanted in flags.items() if wanted}
-    url = f"http://{_http_address(http, fs, data)}/fsck?{urllib.parse.urlencode(query)}"
+    url = f"http://{http or web_address_of(fs, data)}/fsck?{urllib.parse.urlencode(query)}"
     try:
         # A copy takes as long as it takes.
         with urllib.request.urlopen(url, timeout=None if move else _FSCK_TIMEOUT_S) as response:
@@ -159,24 +158,6 @@ def fsck(
     print(text.rstrip())
     if not text.rstrip().endswith("HEALTHY"):
         raise typer.Exit(1)
-
-
-def _http_address(http: str | None, fs: str | None, data: str | None) -> str:
-    from pathlib import Path
-
-    if http:
-        return http
-    fs_url_of(fs, data)  # says what is missing, if nothing is named or nothing is up
-    if not fs:
-        folder = data or DEFAULT_DATA
-        described = read_json(Path(folder, "cluster.json"))
-        if described is not None and described.get("web"):
-            return str(described["web"]).removeprefix("http://")
-        for path in (Path(folder, "namenode.json"), Path(folder, "namenode", "namenode.json")):
-            alone = read_json(path)
-            if alone is not None:
-                return str(alone["http"])
-    raise UsageError("fsck asks the NameNode's web port: give --http HOST:PORT or --data DIR")
 
 
 def quota(

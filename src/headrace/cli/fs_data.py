@@ -67,14 +67,17 @@ def put(
     )
     with open_files(fs, data) as client:
         plan = list(_put_plan(client, sources, target))
+        made: set[str] = set()
         total = sum(path.stat().st_size for path, _ in plan if path is not None)
         with progress("put", total) as bar:
             for path, name in plan:
                 if not overwrite and _exists(client, name):
                     raise HeadraceError(f"{name} already exists; say --overwrite to replace it")
                 # Parents that a create makes by itself have the rights of the one above them.
-                if folder := name.rpartition("/")[0]:
+                folder = name.rpartition("/")[0]
+                if folder and folder not in made:
                     client.mkdirs(folder, _FOLDER_MODE, True)
+                    made.add(folder)
                 _put_one(client, path, name, options, bar)
                 client.rename(name + _COPYING, name, overwrite)
 

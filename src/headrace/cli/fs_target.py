@@ -27,17 +27,31 @@ _OTHER = re.compile(r'^\w+\("(?P<message>.*)"\)$', re.DOTALL)
 
 def fs_url_of(fs: str | None, data: str | None) -> str:
     """The flag, else the data directory's NameNode, else the environment, else ./headrace-data."""
+    named = _named(fs, data)
+    return _url(_addresses_in(named)[0] if isinstance(named, Path) else named)
+
+
+def web_address_of(fs: str | None, data: str | None) -> str:
+    """HOST:PORT of the same NameNode's pages, which a data directory tells and a URL does not."""
+    named = _named(fs, data)
+    if not isinstance(named, Path):
+        raise UsageError("fsck asks the NameNode's web port: give --http HOST:PORT or --data DIR")
+    return _addresses_in(named)[1]
+
+
+def _named(fs: str | None, data: str | None) -> str | Path:
+    """A URL, or the directory of a cluster."""
     if fs and data:
         raise UsageError("give either --fs or --data, not both")
     if fs:
-        return _url(fs)
+        return fs
     if data:
-        return _url_in(Path(data))
+        return Path(data)
     from_environment = os.environ.get(FS_VARIABLE)
     if from_environment:
-        return _url(from_environment)
+        return from_environment
     if Path(DEFAULT_DATA, "cluster.json").exists():
-        return _url_in(Path(DEFAULT_DATA))
+        return Path(DEFAULT_DATA)
     raise UsageError(
         "which file system? Give --fs hdfs://HOST:PORT, --data DIR of a `headrace up`, "
         f"or set {FS_VARIABLE}; `headrace up` starts one here"
@@ -49,15 +63,16 @@ def _url(text: str) -> str:
     return f"hdfs://{host}:{port}"
 
 
-def _url_in(data: Path) -> str:
+def _addresses_in(data: Path) -> tuple[str, str]:
+    """Of the NameNode: what it listens on, and its pages."""
     described = read_json(data / "cluster.json")
     if described is not None and described.get("fs"):
-        return _url(str(described["fs"]))
-    # A NameNode that was started alone leaves its address too.
+        return str(described["fs"]), str(described["web"]).removeprefix("http://")
+    # A NameNode that was started alone leaves its addresses too.
     for path in (data / "namenode.json", data / "namenode" / "namenode.json"):
         alone = read_json(path)
         if alone is not None:
-            return _url(str(alone["listen"]))
+            return str(alone["listen"]), str(alone["http"])
     if described is not None:
         raise HeadraceError(
             f"the cluster in {data} has no file system: it was started with --datanodes 0"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.base.errors import HeadraceError, UsageError
-from headrace.cli.fs_target import FS_VARIABLE, fs_url_of
+from headrace.cli.fs_target import FS_VARIABLE, fs_url_of, web_address_of
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,8 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def cluster_in(folder: Path, fs: str | None) -> str:
     folder.mkdir(exist_ok=True)
-    (folder / "cluster.json").write_text(json.dumps({"bootstrap_servers": "x:1", "fs": fs}))
+    told = {"bootstrap_servers": "x:1", "fs": fs, "web": fs and fs.replace("hdfs:", "http:") + "9"}
+    (folder / "cluster.json").write_text(json.dumps(told))
     return str(folder)
 
 
@@ -37,8 +38,26 @@ def test_flag_directory_environment_here(nowhere: Path, monkeypatch: pytest.Monk
 
 
 def test_a_namenode_that_was_started_alone(nowhere: Path) -> None:
-    (nowhere / "namenode.json").write_text(json.dumps({"listen": "127.0.0.1:4"}))
+    (nowhere / "namenode.json").write_text(
+        json.dumps({"listen": "127.0.0.1:4", "http": "127.0.0.1:5"})
+    )
     assert fs_url_of(None, str(nowhere)) == "hdfs://127.0.0.1:4"
+    assert web_address_of(None, str(nowhere)) == "127.0.0.1:5"
+
+
+def test_pages_are_those_of_the_same_file_system(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster_in(nowhere / "headrace-data", "hdfs://127.0.0.1:1")
+    assert web_address_of(None, None) == "127.0.0.1:19"
+    assert web_address_of(None, cluster_in(nowhere / "other", "hdfs://127.0.0.1:3")) == (
+        "127.0.0.1:39"
+    )
+    with pytest.raises(UsageError, match="give --http"):
+        web_address_of("host", None)
+    monkeypatch.setenv(FS_VARIABLE, "hdfs://127.0.0.1:2")
+    with pytest.raises(UsageError, match="give --http"):
+        web_address_of(None, None)
 
 
 def test_why_there_is_none(nowhere: Path) -> None:
