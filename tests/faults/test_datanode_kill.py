@@ -109,10 +109,11 @@ def options(replication: int) -> WriteOptions:
     return WriteOptions(replication=replication, overwrite=True)
 
 
-def eventually(holds: Callable[[], bool], what: str) -> None:
+def eventually(holds: Callable[[], bool], what: str, tell: Callable[[], str] = lambda: "") -> None:
+    """`tell` says more of what does not hold."""
     deadline = time.monotonic() + WAIT_S
     while not holds():
-        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
+        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}\n{tell()}"
         time.sleep(0.1)
 
 

@@ -142,8 +142,22 @@ class Live:
                 self.client.recover_lease(path)
             return not self.open_files()
 
-        eventually(are_closed, "the end of every lease")
+        eventually(are_closed, "the end of every lease", tell=self._tell_open_files)
         return len(opened)
+
+    def _tell_open_files(self) -> str:
+        """What keeps them open: their blocks, what DataNodes have of those, what was logged."""
+        told = []
+        for path in self.open_files():
+            request = pb.GetBlockLocationsRequestProto(src=path, offset=0, length=1 << 60)
+            answer = self.call("getBlockLocations", request)
+            told.append(f"{path}: {answer}")
+            for located in (*answer.locations.blocks, answer.locations.lastBlock):
+                told += map(str, self._dfs.data.glob(f"datanode-*/**/blk_{located.b.blockId}*"))
+        for log in self._dfs.data.glob("*.log"):
+            lines = [line for line in log.read_text().splitlines() if "recover" in line]
+            told += [f"{log.name}: {line}" for line in lines[-50:]]
+        return "\n".join(told)
 
     def contents(self) -> dict[str, bytes]:
         files = {}
@@ -280,7 +294,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_done(
 ) -> None:
     random = Random(seed)
     struck: list[Kill] = []
-    with LocalFileSystem(datanodes=DATANODES, settings=SETTINGS) as dfs:
+    with LocalFileSystem(tmp_path / "dfs", datanodes=DATANODES, settings=SETTINGS) as dfs:
         load = Load(hadoop, dfs, seed)
         try:
             for _ in range(kills):

@@ -6,10 +6,11 @@ Must not know: sockets; how a replica is changed. Spec: BlockRecoveryWorker of H
     the best state wins: FINALIZED, else RBW, else RWR
     FINALIZED   its length; RBW replicas of the same length take part
     RBW, RWR    the shortest of that state; others of the state are cut to it
-    none        the block is deleted
+    none        the block is deleted, if every node has said so
 
 Invariants: two finalized replicas of different length are an error, not a choice; nobody takes
-part with a stamp older than the block's; at least one replica must have been made alike.
+part with a stamp older than the block's; at least one replica must have been made alike. Whoever
+gave no answer may have all there is: nothing is deleted until the NameNode takes it for dead.
 """
 
 from collections.abc import Callable
@@ -100,6 +101,8 @@ class BlockRecovery:
         self._replicas: list[Participant] = []
         self._waiting = len(self._nodes)
         self._errors = 0
+        self._silent = 0
+        """Nodes without an answer; one that refuses has given one."""
         self._abandoned = False
 
     def begin(self) -> None:
@@ -117,7 +120,9 @@ class BlockRecovery:
         self._waiting -= 1
         error = settled.error
         if error is not None:
-            if isinstance(error, RemoteError) and error.class_name == RECOVERY_IN_PROGRESS:
+            if not isinstance(error, RemoteError):
+                self._silent += 1
+            elif error.class_name == RECOVERY_IN_PROGRESS:
                 self._abandoned = True  # a newer recovery is under way
             self._errors += 1
             self._log.warning(
@@ -146,7 +151,11 @@ class BlockRecovery:
             self._log.error("recovery_failed", block=self._block, reason="no node answered well")
             return
         if not self._replicas:
-            self._tell(0, [], [], delete=True)
+            if self._silent:
+                reason = f"{self._silent} nodes gave no answer, and the others have no bytes of it"
+                self._log.warning("recovery_failed", block=self._block, reason=reason)
+            else:
+                self._tell(0, [], [], delete=True)
             return
         try:
             agreement = agree(self._replicas)

@@ -304,10 +304,11 @@ class NameNodeService:
                 self._later(self._ask_version)  # not at once: the next may be refused as well
                 return
             delay_ms = min(delay_ms, _SHORT_HEARTBEATS_MS)
-        else:
+        # Before anything is obeyed: whatever an order leads to, the heart goes on.
+        self._heart_timer = self._timers.call_later(delay_ms, self._beat)
+        if settled.error is None:
             self.heartbeats += 1
             self._obey(settled.value())
-        self._heart_timer = self._timers.call_later(delay_ms, self._beat)
         if self._clock.monotonic_ms() >= self._full_report_due_ms:
             self.report_all()
         self._send_changes()

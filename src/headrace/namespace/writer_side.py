@@ -374,14 +374,21 @@ class WriterSide(DatanodeSide):
         return released[0].is_closed
 
     def begin_recovery(self, block: BlockInfo, recovery_id: int) -> None:
-        """Ask a primary. It is told with its next heartbeat."""
-        now_ms = self.clock.monotonic_ms()
+        """Have a primary asked, once nobody can be given that stamp again (D5)."""
         uc = block.uc
         assert uc is not None
         uc.state = UcState.UNDER_RECOVERY
         uc.recovery_id = recovery_id
-        uc.recovery_deadline_ms = now_ms + self.settings.recovery_timeout_ms
-        primary = recovery.choose_primary(self.ns, block, now_ms)
+        uc.recovery_deadline_ms = self.clock.monotonic_ms() + self.settings.recovery_timeout_ms
+        self.journal.durable(None).then(lambda _: self._ask_primary(block, recovery_id))
+
+    def _ask_primary(self, block: BlockInfo, recovery_id: int) -> None:
+        """It is told with its next heartbeat."""
+        uc = block.uc
+        is_there = self.ns.blocks.get(block.block_id) is block
+        if not is_there or uc is None or uc.recovery_id != recovery_id:
+            return  # deleted, ended or begun anew while the stamp went to disk
+        primary = recovery.choose_primary(self.ns, block, self.clock.monotonic_ms())
         if primary is None:
             return
         locations = recovery.candidates(self.ns, block)

@@ -423,7 +423,7 @@ class DatanodeNode:
             promise: Promise[Any] = Promise()
             try:
                 answer = self._inter.handlers()[method](request, None)  # type: ignore[arg-type]
-            except RemoteError as error:
+            except (RemoteError, StorageError) as error:
                 promise.reject(error)
                 return promise
             if isinstance(answer, Promise):

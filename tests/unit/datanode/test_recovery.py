@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from headrace.base.errors import HeadraceError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.datanode.block_recovery import BlockRecovery, Participant, agree
@@ -204,6 +205,7 @@ class Cluster:
         self.committed: list[CommitBlockSynchronizationRequestProto] = []
         self.datasets = []
         self.fails: set[tuple[int, str]] = set()
+        self.silent: set[int] = set()
         for index, replica in enumerate(replicas):
             dataset = a_dataset(folder / str(index))
             if replica is not None:
@@ -213,6 +215,9 @@ class Cluster:
     def call(self, node: DatanodeInfoProto, method: str, request: Message) -> Promise[Any]:
         promise: Promise[Any] = Promise()
         index = node.id.xferPort
+        if index in self.silent:
+            promise.reject(HeadraceError("no answer in time"))
+            return promise
         if (index, method) in self.fails:
             promise.reject(RemoteError("java.io.IOException", "down"))
             return promise
@@ -285,6 +290,22 @@ def test_no_replica_with_bytes_deletes_the_block(tmp_path: Path) -> None:
     (told,) = cluster.committed
     assert told.deleteBlock
     assert told.newLength == 0
+
+
+def test_nothing_is_deleted_that_a_silent_node_may_have(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, (RBW, 100), None)
+    cluster.silent = {0}
+    cluster.recover()
+    assert not cluster.committed
+    assert any("gave no answer" in line for line in cluster.lines)
+
+
+def test_a_silent_node_does_not_hold_up_what_others_have(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, (RBW, 100), (RBW, 90))
+    cluster.silent = {0}
+    cluster.recover()
+    (told,) = cluster.committed
+    assert told.newLength == 90
 
 
 def test_a_node_that_fails_is_left_out(tmp_path: Path) -> None:

@@ -231,6 +231,22 @@ def test_a_node_that_is_shut_out_later_ends(node: DataNode, class_name: str, met
     assert "by the test" in str(error)
 
 
+def test_the_heart_goes_on_whatever_an_order_leads_to(node: DataNode) -> None:
+    node.service.start()
+    assert node.service.commands is not None
+    node.service.commands.obey = None  # type: ignore[assignment, method-assign]
+    node.namenode.commands = [
+        pb.DatanodeCommandProto(
+            cmdType=pb.DatanodeCommandProto.RegisterCommand, registerCmd=pb.RegisterCommandProto()
+        )
+    ]
+    with pytest.raises(TypeError):
+        node.timers.turn()
+    beats = node.service.heartbeats
+    node.timers.turn()
+    assert node.service.heartbeats > beats
+
+
 def test_another_refusal_of_a_heartbeat_is_a_reason_to_register_again(node: DataNode) -> None:
     node.service.start()
     node.namenode.refused["sendHeartbeat"] = exceptions.RETRIABLE

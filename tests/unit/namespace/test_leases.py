@@ -17,7 +17,7 @@ from headrace.namespace.requests import (
     UpdateBlockForPipeline,
 )
 from headrace.namespace.settings import NamespaceSettings
-from headrace.testing.namenode import BLOCK_SIZE, SUPERUSER, SimulatedNameNode
+from headrace.testing.namenode import BLOCK_SIZE, SUPERUSER, SimulatedNameNode, Turns
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
 
@@ -154,6 +154,32 @@ def test_recovery_survives_a_restart(cluster: SimulatedNameNode) -> None:
     assert cluster.ask(IsFileClosed("/f")) is True
     assert cluster.ask(GetFileInfo("/f")).length == 10
     assert cluster.ns.blocks[located.block.block_id].generation_stamp > stamp  # type: ignore[attr-defined]
+
+
+def test_no_datanode_has_a_stamp_that_is_not_on_disk() -> None:
+    """It would be given out again after a power cut, and two recoveries would be one (D5)."""
+    cluster = SimulatedNameNode(datanodes=3, turns=Turns.SHARED)
+    located = half_written(cluster, 10, 20, 30)
+    block_id = located.block.block_id  # type: ignore[attr-defined]
+    stamp = cluster.ns.generation_stamp
+    cluster.submit(RecoverLease("/f", "other"))
+    for node in cluster.nodes:
+        node.beat()
+    assert {node.replicas[block_id].generation_stamp for node in cluster.nodes} == {stamp}
+    cluster.lose_power()
+    assert cluster.ns.generation_stamp == stamp, "the sync was never done"
+    assert cluster.ask(RecoverLease("/f", "other")) is False
+    cluster.beat()
+    assert {node.replicas[block_id].generation_stamp for node in cluster.nodes} == {stamp + 1}
+    assert cluster.ask(GetFileInfo("/f")).length == 10
+
+
+def test_a_recovery_of_what_is_deleted_meanwhile_is_not_begun() -> None:
+    cluster = SimulatedNameNode(datanodes=3, turns=Turns.SHARED)
+    half_written(cluster, 10, 20, 30)
+    cluster.submit(RecoverLease("/f", "other"))
+    cluster.ask(requests.Delete("/f", False))
+    assert not any(node.to_recover for node in cluster.namenode.datanodes)
 
 
 def test_a_block_nobody_reported_yet_is_not_thrown_away(cluster: SimulatedNameNode) -> None:
