@@ -4,13 +4,20 @@ Owns: one recovery from the NameNode's command to commitBlockSynchronization.
 Must not know: sockets; how a replica is changed. Spec: BlockRecoveryWorker of Hadoop 3.5, D7.
 
     the best state wins: FINALIZED, else RBW, else RWR
-    FINALIZED   its length; RBW replicas of the same length take part
+    FINALIZED   its length, of the newest stamp, the longest; RBW replicas of that length take part
     RBW, RWR    the shortest of that state; others of the state are cut to it
     none        the block is deleted, if every node has said so
 
-Invariants: two finalized replicas of different length are an error, not a choice; nobody takes
-part with a stamp older than the block's; at least one replica must have been made alike. Whoever
-gave no answer may have all there is: nothing is deleted until the NameNode takes it for dead.
+Invariants: nobody takes part with a stamp older than the block's, nor with fewer bytes than the
+NameNode knows of where somebody has them; at least one replica must have been made alike. Whoever
+gave no answer may have all there is: nothing is deleted or cut below what is known until the
+NameNode takes it for dead.
+
+Story of two finalized lengths, which HDFS calls an error for good: 1. hdfs-native appends without
+a new stamp. 2. Right after a start the NameNode has heard of one replica, and the append goes to
+that alone. 3. The other one is finalized, has the same stamp and is shorter. 4. The next append
+dies with its client. Whatever was acknowledged is in the longer one, of which the other is the
+beginning; and if nobody chose, the file would stay open for ever (D6).
 """
 
 from collections.abc import Callable
@@ -62,22 +69,19 @@ class Agreement:
 
 
 def agree(replicas: list[Participant]) -> Agreement:
-    """Which replicas are kept, at which length. ValueError if that can't be decided."""
+    """Which replicas are kept, at which length."""
     best = min((one.info.original_state for one in replicas), default=RWR, key=_rank)
-    if best is FINALIZED:
-        lengths = {one.info.num_bytes for one in replicas if one.info.original_state is FINALIZED}
-        if len(lengths) > 1:
-            raise ValueError(f"finalized replicas of different lengths: {sorted(lengths)}")
-        (length,) = lengths
-        chosen = [
-            one
-            for one in replicas
-            if one.info.original_state is FINALIZED
-            or (one.info.original_state is RBW and one.info.num_bytes == length)
-        ]
-        return Agreement(length, chosen)
     chosen = [one for one in replicas if one.info.original_state is best]
-    return Agreement(min((one.info.num_bytes for one in chosen), default=0), chosen)
+    if best is not FINALIZED:
+        return Agreement(min((one.info.num_bytes for one in chosen), default=0), chosen)
+    newest = max(chosen, key=lambda one: (one.info.generation_stamp, one.info.num_bytes))
+    length = newest.info.num_bytes
+    kept = [
+        one
+        for one in replicas
+        if one.info.original_state in (FINALIZED, RBW) and one.info.num_bytes == length
+    ]
+    return Agreement(length, kept)
 
 
 def _rank(state: ReplicaState) -> int:
@@ -150,18 +154,16 @@ class BlockRecovery:
         if self._errors == len(self._nodes):
             self._log.error("recovery_failed", block=self._block, reason="no node answered well")
             return
+        known = self._block.num_bytes
+        whole = [one for one in self._replicas if one.info.num_bytes >= known]
+        if self._silent and not whole:
+            reason = f"{self._silent} nodes gave no answer, and the others do not have all of it"
+            self._log.warning("recovery_failed", block=self._block, reason=reason)
+            return
         if not self._replicas:
-            if self._silent:
-                reason = f"{self._silent} nodes gave no answer, and the others have no bytes of it"
-                self._log.warning("recovery_failed", block=self._block, reason=reason)
-            else:
-                self._tell(0, [], [], delete=True)
+            self._tell(0, [], [], delete=True)
             return
-        try:
-            agreement = agree(self._replicas)
-        except ValueError as error:
-            self._log.error("recovery_failed", block=self._block, reason=error)
-            return
+        agreement = agree(whole or self._replicas)
         length = agreement.length
         if self._truncates:
             length = min(length, signed(self._command.truncateBlock.numBytes))

@@ -61,8 +61,9 @@ class BlockMap:
     def locate(self, block: BlockInfo) -> tuple[tuple[StorageInfo, ...], bool]:
         """Where a block can be read, and whether only corrupt replicas are left."""
         if block.uc is not None:
-            alive = tuple(s for s in block.uc.expected if s.datanode.is_alive)
-            return alive or block.uc.expected, False
+            expected = block.uc.expected or block.finalized()
+            alive = tuple(s for s in expected if s.datanode.is_alive)
+            return alive or expected, False
         if block.replicas:
             return block.replicas, False
         bad = self.corrupt.get(block.block_id)

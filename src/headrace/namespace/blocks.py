@@ -83,12 +83,23 @@ class BlockInfo:
         as far as its stamp and length are known now."""
         if self.uc is None:
             return self.replicas
-        return tuple(
-            storage
-            for storage, replica in self.uc.reported.items()
-            if replica.state == 0
+        return tuple(s for s, replica in self.uc.reported.items() if self.is_matched_by(replica))
+
+    def is_matched_by(self, replica: ReportedReplica) -> bool:
+        """Is it finalized, of this stamp and as long as is known?"""
+        return (
+            replica.state == 0
             and replica.generation_stamp == self.generation_stamp
             and replica.num_bytes == self.num_bytes
+        )
+
+    def has_outgrown(self, replica: ReportedReplica) -> bool:
+        """Is it finalized, of this stamp, and short of what is known? A writer left it behind that
+        appended without a new stamp, as hdfs-native does."""
+        return (
+            replica.state == 0
+            and replica.generation_stamp == self.generation_stamp
+            and replica.num_bytes < self.num_bytes
         )
 
     def candidates(self) -> "tuple[StorageInfo, ...]":

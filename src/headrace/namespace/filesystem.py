@@ -243,6 +243,7 @@ class Namespace:
                 (storage, replica)
                 for storage, replica in reported.items()
                 if replica.generation_stamp < block.generation_stamp
+                or (storage not in expected and block.has_outgrown(replica))
             )
             self.completed.append(Completed(block, expected, stale))
 

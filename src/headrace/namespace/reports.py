@@ -132,8 +132,8 @@ def _on_open(
     """Being written or recovered: remember it, and complete the block if that was missing."""
     uc = block.uc
     assert uc is not None
-    if replica.generation_stamp < block.generation_stamp:
-        # Left behind by a pipeline that lost this node: to be deleted when the block is complete.
+    if replica.generation_stamp < block.generation_stamp or block.has_outgrown(replica):
+        # Left behind by a pipeline without this node: to be deleted when the block is complete.
         uc.reported[storage] = replica
         return
     known = uc.reported.get(storage)
@@ -146,7 +146,10 @@ def _on_open(
         # The report of the beginning was overtaken by that of the end.
         return
     uc.reported[storage] = replica
-    if storage not in uc.expected and not _expects_node(block, storage):
+    # As the block was when it was opened, and nobody writes there: no part of a pipeline. If one
+    # goes on elsewhere, without a new stamp, this is one that it left behind.
+    is_idle = block.is_matched_by(replica)
+    if storage not in uc.expected and not is_idle and not _expects_node(block, storage):
         uc.expected = (*uc.expected, storage)
     blocks.maybe_complete(block)
 

@@ -136,9 +136,9 @@ class NamespaceService:
                 self.blocks.completed(block, expected, now_ms)
                 for storage, replica in stale:
                     if storage.datanode.is_alive:
-                        self.blocks.mark_corrupt(
-                            block, storage, "GENSTAMP_MISMATCH", replica.generation_stamp
-                        )
+                        is_older = replica.generation_stamp < block.generation_stamp
+                        reason = "GENSTAMP_MISMATCH" if is_older else "SIZE_MISMATCH"
+                        self.blocks.mark_corrupt(block, storage, reason, replica.generation_stamp)
             for block, _, _ in completed:
                 if block.file is not None:
                     self.wake(block.file.inode_id)

@@ -355,7 +355,7 @@ class SimulatedDatanode:
             return
         for uuid in uuids:
             target = self.cluster.node(uuid)
-            if target.is_running:
+            if target.is_running and name.block_id not in target.replicas:
                 target.received(
                     ExtendedBlock("", name.block_id, name.generation_stamp, mine.num_bytes)
                 )
@@ -390,7 +390,7 @@ class SimulatedDatanode:
         self.cluster.namenode.incremental_report(self.uuid, self.storage, [change])
 
     def recover(self, asked: RecoveringBlock) -> None:
-        """As the primary of a block recovery: the shortest length wins (D7)."""
+        """As the primary of a block recovery: the shortest that has what is known wins (D7)."""
         block_id = asked.block.block_id
         nodes = [self.cluster.node(s.datanode.uuid) for s in asked.locations]
         holders = [n for n in nodes if n.is_running and block_id in n.replicas]
@@ -399,6 +399,8 @@ class SimulatedDatanode:
             for n in holders
             if n.replicas[block_id].generation_stamp >= asked.block.generation_stamp
         ]
+        known = asked.block.num_bytes
+        holders = [n for n in holders if n.replicas[block_id].num_bytes >= known] or holders
         lengths = [n.replicas[block_id].num_bytes for n in holders]
         length = min(lengths, default=0)
         if asked.truncate_block is not None:

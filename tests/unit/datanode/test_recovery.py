@@ -188,9 +188,9 @@ def test_the_best_state_wins(
     assert (agreement.length, len(agreement.participants)) == (length, kept)
 
 
-def test_finalized_replicas_of_different_length_are_an_error() -> None:
-    with pytest.raises(ValueError, match="different lengths"):
-        agree(some((FINALIZED, 10), (FINALIZED, 9)))
+def test_of_finalized_replicas_the_longest_is_kept() -> None:
+    agreed = agree(some((FINALIZED, 10), (FINALIZED, 9), (RBW, 9)))
+    assert (agreed.length, len(agreed.participants)) == (10, 1)
 
 
 # -- the primary -----------------------------------------------------------------------
@@ -236,7 +236,8 @@ class Cluster:
         self.committed.append(request)
         return Promise.resolved(None)
 
-    def recover(self, truncate_to: int | None = None) -> None:
+    def recover(self, truncate_to: int | None = None, *, known: int = 0) -> None:
+        """`known`: how many bytes the NameNode knows of."""
         nodes = [
             DatanodeInfoProto(
                 id=DatanodeIDProto(
@@ -253,7 +254,11 @@ class Cluster:
         command = RecoveringBlockProto(
             newGenStamp=1005,
             block=LocatedBlockProto(
-                b=block_proto(block()), offset=0, locs=nodes, corrupt=False, blockToken=no_token()
+                b=block_proto(block()._replace(num_bytes=known)),
+                offset=0,
+                locs=nodes,
+                corrupt=False,
+                blockToken=no_token(),
             ),
         )
         if truncate_to is not None:
@@ -325,11 +330,45 @@ def test_when_all_fail_nothing_is_told(tmp_path: Path, method: str) -> None:
     assert not cluster.committed
 
 
-def test_two_finalized_lengths_are_not_a_choice(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, (FINALIZED, 100), (FINALIZED, 90))
+def test_of_two_finalized_lengths_the_longer_has_what_was_acknowledged(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, (FINALIZED, 90), (FINALIZED, 100), (RBW, 100))
     cluster.recover()
+    (told,) = cluster.committed
+    assert told.newLength == 100
+    assert [node.datanodeUuid for node in told.newTaragets] == ["1", "2"]
+    assert cluster.datasets[0].replicas[1].num_bytes == 90, "it has the older stamp now"
+
+
+def test_a_recovery_whose_end_nobody_heard_of_decides_by_its_stamp(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, (FINALIZED, 100), (FINALIZED, 90))
+    cluster.datasets[1].restamp(cluster.datasets[1].replicas[1], 1003)
+    cluster.recover()
+    (told,) = cluster.committed
+    assert told.newLength == 90
+    assert [node.datanodeUuid for node in told.newTaragets] == ["1"]
+
+
+def test_nobody_takes_part_that_lacks_known_bytes(tmp_path: Path) -> None:
+    """A writer appends without a new stamp and reaches one node alone: then it dies."""
+    cluster = Cluster(tmp_path, (FINALIZED, 90), (RBW, 110))
+    cluster.recover(known=100)
+    (told,) = cluster.committed
+    assert told.newLength == 110
+    assert [node.datanodeUuid for node in told.newTaragets] == ["1"]
+
+
+def test_when_nobody_has_all_that_is_known_what_there_is_is_kept(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, (RWR, 90), (RWR, 95))
+    cluster.recover(known=100)
+    (told,) = cluster.committed
+    assert (told.newLength, told.deleteBlock) == (90, False)
+
+
+def test_known_bytes_are_waited_for_while_a_node_is_silent(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, (FINALIZED, 90), (RBW, 110))
+    cluster.silent = {1}
+    cluster.recover(known=100)
     assert not cluster.committed
-    assert any("different lengths" in line for line in cluster.lines)
 
 
 def test_a_newer_recovery_elsewhere_ends_this_one(tmp_path: Path) -> None:

@@ -182,6 +182,71 @@ def test_a_recovery_of_what_is_deleted_meanwhile_is_not_begun() -> None:
     assert not any(node.to_recover for node in cluster.namenode.datanodes)
 
 
+def test_an_append_without_a_stamp_leaves_no_stale_replica_behind(
+    cluster: SimulatedNameNode,
+) -> None:
+    """hdfs-native appends so. Who was not there has a shorter replica of the same stamp."""
+    cluster.write("/f", 100)
+    behind = cluster.nodes[0]
+    grown = cluster.ask(Append("/f", "second")).block.block._replace(num_bytes=150)
+    for node in cluster.nodes[1:]:
+        node.received(grown)
+    assert cluster.ask(Complete("/f", "second", grown)) is True
+    cluster.ask(Append("/f", "third"))
+    cluster.restart()
+    assert behind.replicas[grown.block_id].num_bytes == 100
+    (located,) = cluster.ask(GetBlockLocations("/f", 0, 200)).blocks
+    uuids = {storage.datanode.uuid for storage in located.locations}
+    assert uuids == {node.uuid for node in cluster.nodes[1:]}, "nobody is sent to the short one"
+    more = grown._replace(num_bytes=160)
+    for node in cluster.nodes[1:]:
+        node.received(more)
+    assert cluster.ask(Complete("/f", "third", more)) is True
+    cluster.run(30_000)
+    assert {node.replicas[grown.block_id].num_bytes for node in cluster.nodes} == {160}
+
+
+def test_an_append_right_after_a_start_leaves_no_stale_replica_behind(
+    cluster: SimulatedNameNode,
+) -> None:
+    """The rest of the replicas is heard of while the writer is at it already, without a stamp."""
+    cluster.write("/f", 100)
+    first, *others = cluster.nodes
+    cluster.disk.kill()
+    cluster.open(register=False)
+    first.register()
+    appended = cluster.ask(Append("/f", "second")).block
+    assert [storage.datanode.uuid for storage in appended.locations] == [first.uuid]
+    for node in others:
+        node.register()
+    grown = appended.block._replace(num_bytes=150)
+    first.received(grown)
+    assert cluster.ask(Complete("/f", "second", grown)) is True
+    cluster.run(30_000)
+    assert {node.replicas[grown.block_id].num_bytes for node in cluster.nodes} == {150}
+
+
+def test_a_start_in_an_append_without_a_stamp_leaves_no_stale_replica_behind(
+    cluster: SimulatedNameNode,
+) -> None:
+    cluster.write("/f", 100)
+    behind, *pipeline = cluster.nodes
+    block = cluster.ask(Append("/f", "second")).block.block
+    cluster.restart()
+    (located,) = cluster.ask(GetBlockLocations("/f", 0, 200)).blocks
+    assert len(located.locations) == 3, "until somebody writes on, all can be read"
+    for node in pipeline:
+        node.receiving(block)
+        node.report()
+    grown = block._replace(num_bytes=150)
+    for node in pipeline:
+        node.received(grown)
+    assert cluster.ask(Complete("/f", "second", grown)) is True
+    cluster.run(30_000)
+    assert {node.replicas[grown.block_id].num_bytes for node in cluster.nodes} == {150}
+    assert [name.num_bytes for name in behind.deleted] == [150], "named as the block is now"
+
+
 def test_a_block_nobody_reported_yet_is_not_thrown_away(cluster: SimulatedNameNode) -> None:
     half_written(cluster, 10, 10, 10)
     cluster.disk.kill()
