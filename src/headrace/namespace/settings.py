@@ -58,6 +58,8 @@ class NamespaceSettings:
     """A primary that has not ended a block recovery by then: another is asked."""
     complete_wait_ms: int = 300
     """How long `complete` and `addBlock` wait for a DataNode's report before they say no."""
+    first_datanode_wait_ms: int = 10_000
+    """How long after a start `addBlock` waits for the first DataNode before it says no."""
     startup_invalidate_delay_ms: int = 0
     stale_datanode_ms: int = 30_000
     min_datanode_version: str = SUPPORTED_VERSION_MIN

@@ -4,7 +4,8 @@ Owns: the conversation with one writer of one file, leases' limits, and block re
 Must not know: RPC messages.
 
 A writer that ends a block usually asks before the DataNodes' reports are in. HDFS says "not yet"
-and the client sleeps; here the answer waits for the report, up to `complete_wait_ms`.
+and the client sleeps; here the answer waits for the report, up to `complete_wait_ms`. Who wants a block
+right after a start, before any DataNode is back, waits for the first: HDFS says that there are none.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,13 +45,18 @@ from headrace.wire.hadoop.exceptions import RemoteError
 
 R = TypeVar("R")
 _OPENING = frozenset({requests.Create, requests.Append, requests.Truncate})
+_LOOK_FOR_DATANODES_MS = 50
 _WRITING = frozenset({requests.AddBlock, requests.Fsync})
 """What the writer of a file asks that has no block yet."""
 
 
 class WriterSide(DatanodeSide):
+    _datanodes_due_ms = 0
+    """Until then DataNodes may not have noticed yet that this NameNode has started."""
+
     def start(self) -> None:
         super().start()
+        self._datanodes_due_ms = self.clock.monotonic_ms() + self.settings.first_datanode_wait_ms
         self._lease_round()
 
     # -- opening -----------------------------------------------------------------------------
@@ -126,8 +132,32 @@ class WriterSide(DatanodeSide):
                 isinstance(error, RemoteError) and error.class_name == exceptions.NOT_REPLICATED_YET
             )
 
-        file_id = request.file_id or self._file_id(request.src, caller)
-        return self._until_reported(file_id, attempt, is_final)
+        def begin() -> Promise[LocatedBlock]:
+            file_id = request.file_id or self._file_id(request.src, caller)
+            return self._until_reported(file_id, attempt, is_final)
+
+        return self._with_datanodes(begin)
+
+    def _with_datanodes(self, act: Callable[[], Promise[R]]) -> Promise[R]:
+        """Act once a DataNode is there, or has had time to come back after the start."""
+        if self._are_datanodes_back():
+            return act()
+        outcome: Promise[R] = Promise()
+
+        def look() -> None:
+            if self._are_datanodes_back():
+                act().then(lambda promise: _settle(outcome, promise))
+            else:
+                self.timers.call_later(_LOOK_FOR_DATANODES_MS, look)
+
+        look()
+        return outcome
+
+    def _are_datanodes_back(self) -> bool:
+        return (
+            any(node.storages for node in self.datanodes.live())
+            or self.clock.monotonic_ms() >= self._datanodes_due_ms
+        )
 
     def _file_id(self, src: str, caller: Caller) -> int:
         """For clients that do not tell it; 0: no such file, which the attempt will say."""
@@ -209,7 +239,7 @@ class WriterSide(DatanodeSide):
         def on_answer(promise: Promise[R], generation: int) -> None:
             left_ms = deadline_ms - self.clock.monotonic_ms()
             if is_final(promise) or left_ms <= 0 or inode_id not in self.ns.inodes:
-                settle(promise)
+                _settle(outcome, promise)
             elif generation != self.report_count:
                 # A report came while the answer waited for the disk.
                 run()
@@ -224,12 +254,6 @@ class WriterSide(DatanodeSide):
 
             timer = self.timers.call_later(left_ms, again)
             self.wait_for_report(inode_id, again)
-
-        def settle(promise: Promise[R]) -> None:
-            if promise.error is not None:
-                outcome.reject(promise.error)
-            else:
-                outcome.resolve(promise.value())
 
         run()
         return outcome
@@ -464,3 +488,10 @@ class WriterSide(DatanodeSide):
             self.release_lease(file)
         except RemoteError as error:
             self.events.debug("lease_recovery_waits", path=file.path(), reason=error.message)
+
+
+def _settle(outcome: Promise[R], promise: Promise[R]) -> None:
+    if promise.error is not None:
+        outcome.reject(promise.error)
+    else:
+        outcome.resolve(promise.value())

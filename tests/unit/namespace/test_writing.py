@@ -208,9 +208,31 @@ def test_bad_creates(cluster: SimulatedNameNode, changes: dict[str, object], err
     assert durable_state(cluster.ns) == before
 
 
+def test_a_block_right_after_a_start_waits_for_the_first_datanode(
+    cluster: SimulatedNameNode,
+) -> None:
+    """Where nothing was written yet there is no safe mode to wait in."""
+    cluster.create("/f")
+    cluster.disk.kill()
+    cluster.open(register=False)
+    promise = cluster.submit(AddBlock("/f", "writer", None))
+    cluster.advance(9_000)
+    assert not promise.settled
+    cluster.nodes[1].register()
+    cluster.advance(100)
+    (storage,) = promise.value().locations
+    assert storage.datanode.uuid == cluster.nodes[1].uuid
+    assert len(cluster.ns.blocks) == 1
+
+
 def test_no_datanodes() -> None:
     cluster = SimulatedNameNode()
     cluster.create("/f")
+    promise = cluster.submit(AddBlock("/f", "writer", None))
+    cluster.advance(cluster.settings.first_datanode_wait_ms)
+    with pytest.raises(RemoteError, match="could only be written to 0 of the 1 minReplication"):
+        promise.value()
+    cluster.beat()
     with pytest.raises(RemoteError, match="could only be written to 0 of the 1 minReplication"):
         cluster.add_block("/f")
 
