@@ -1,8 +1,11 @@
 """Volumes that go, and volumes that are full in mid-write: what was acknowledged stays."""
 
+import json
 import os
 import subprocess
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,78 @@ def test_more_failed_volumes_than_tolerated_end_the_node() -> None:
         break_volume(node.data / "data-1")
         eventually(lambda: has_ended(node), "the DataNode's end")
         assert "too many volumes failed" in node.log_text()
+        node.kill()
+
+
+def told_of_volumes(node: LocalProcess) -> tuple[list[str], str]:
+    """What `/health` and `/metrics` of a DataNode say of the volumes that failed."""
+    http = node.where["http"]
+    try:
+        response = urllib.request.urlopen(f"http://{http}/health", timeout=5)
+    except urllib.error.HTTPError as degraded:
+        response = degraded
+    with response:
+        failed: list[str] = json.loads(response.read())["failed_volumes"]
+    with urllib.request.urlopen(f"http://{http}/metrics", timeout=5) as response:
+        lines = response.read().decode().splitlines()
+    (metric,) = [line for line in lines if line.startswith("headrace_datanode_volumes_failed")]
+    return failed, metric.split()[1]
+
+
+def replaced_by_a_file(volume: Path) -> None:
+    break_volume(volume)
+
+
+def mounted_read_only(volume: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(volume)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        not_run("a read-only file system can't be mounted here")
+
+
+def unmount(volume: Path) -> None:
+    subprocess.run(["umount", "-l", str(volume)], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("damage", [replaced_by_a_file, mounted_read_only])
+@pytest.mark.parametrize("tolerated", [-1, 1])
+def test_a_node_starts_without_a_volume_that_cannot_be_opened(
+    damage: Callable[[Path], None], tolerated: int
+) -> None:
+    settings = {**SETTINGS, "dfs.datanode.failed.volumes.tolerated": tolerated}
+    with LocalFileSystem(datanodes=2, volumes=2, settings=settings) as dfs:
+        files = Files(dfs)
+        data = os.urandom(MIB)
+        paths = [f"/file-{index}" for index in range(6)]
+        for path in paths:
+            with files.client.create(path, options(2)) as file:
+                file.write(data)
+        node = dfs.datanodes[0]
+        node.stop()
+        victim = node.data / "data-1"
+        lost, kept = replicas_in(victim), replicas_in(node.data / "data-0")
+        damage(victim)
+        try:
+            node.start()
+            assert told_of_volumes(node) == ([str(victim)], "1.0")
+            assert "event=volume_failed" in node.log_text()
+            eventually(
+                lambda: replicas_in(node.data / "data-0") == lost | kept, "copies of what was lost"
+            )
+            for path in paths:
+                assert files.read(path) == data
+        finally:
+            unmount(victim)
+
+
+def test_a_node_with_too_few_volumes_says_so_and_does_not_start() -> None:
+    settings = {**SETTINGS, "dfs.datanode.failed.volumes.tolerated": 0}
+    with LocalFileSystem(datanodes=1, volumes=2, settings=settings) as dfs:
+        node = dfs.datanodes[0]
+        node.stop()
+        break_volume(node.data / "data-1")
+        node.launch()
+        eventually(lambda: has_ended(node), "the DataNode's end")
+        assert "too many volumes failed: 1 of 2 can't be opened" in node.log_text()
         node.kill()
 
 

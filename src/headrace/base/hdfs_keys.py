@@ -328,7 +328,7 @@ _DATANODE = (
         "dfs.datanode.failed.volumes.tolerated",
         _I,
         -1,
-        "Volumes that may fail; -1: all but one.",
+        "Volumes that may fail, or be missing at the start; -1: all but one.",
         hdfs=0,
     ),
     _key(

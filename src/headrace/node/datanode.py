@@ -44,8 +44,15 @@ from headrace.datanode.scanner import BlockScanner
 from headrace.datanode.service import NameNodeService, ServiceSettings
 from headrace.datanode.session import TransferSession
 from headrace.datanode.throttle import Throttle
-from headrace.datanode.volume import PoolIdentity, Volume
+from headrace.datanode.volume import PoolIdentity
 from headrace.node.datanode_pages import DatanodePages
+from headrace.node.datanode_volumes import (
+    DATA_DIR,
+    TOLERATED,
+    OpenedVolumes,
+    open_volumes,
+    parse_volumes,
+)
 from headrace.node.hdfs_settings import Superusers, load_config, parse_address, refuse_exposed
 from headrace.node.system_groups import SystemGroups
 from headrace.runtime.buffers import BufferPool
@@ -157,8 +164,8 @@ class DatanodeNode:
         self._storage.make_directory(self._data)
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._announcement_path)
-        volumes = self._open_volumes()
-        dataset = Dataset(self._storage, volumes, self._in_background)
+        opened = self._open_volumes()
+        dataset = Dataset(self._storage, opened.volumes, self._in_background)
         context = self._context = Context(
             dataset,
             self._transfer_port.connect,
@@ -180,6 +187,8 @@ class DatanodeNode:
             self._on_pool,
             self._on_fatal,
         )
+        for volume, error in opened.failed:
+            dataset.volume_failed(volume, error)
         service.commands = Commands(
             context,
             self._call_peer,
@@ -211,22 +220,18 @@ class DatanodeNode:
             took_ms=self._clock.monotonic_ms() - self._started_ms,
         )
 
-    def _open_volumes(self) -> list[Volume]:
+    def _open_volumes(self) -> OpenedVolumes:
         """The volumes, locked; this node's uuid is what they say, or a new one."""
-        given = self._config["dfs.datanode.data.dir"]
-        paths = given.split(",") if given else [os.path.join(self._data, "data")]
-        volumes = []
-        for text in paths:
-            path = text.strip().removeprefix("[DISK]").removeprefix("file://")
-            self._storage.make_directory(path)
-            holder = self._storage.lock(os.path.join(path, "in_use.lock"))
-            if holder is not None:
-                raise UsageError(f"{path} is in use by {holder}")
-            volume = Volume(self._storage, path, self._config["dfs.datanode.du.reserved"])
-            self._uuid = self._uuid or volume.read_identity().get("datanodeUuid", "")
-            volumes.append(volume)
-        self._uuid = self._uuid or str(uuid.uuid4())
-        return volumes
+        config = self._config
+        paths = parse_volumes(config[DATA_DIR] or "") or [os.path.join(self._data, "data")]
+        opened = open_volumes(
+            self._storage,
+            paths,
+            reserved_bytes=config["dfs.datanode.du.reserved"],
+            tolerated=config[TOLERATED],
+        )
+        self._uuid = opened.datanode_uuid or str(uuid.uuid4())
+        return opened
 
     def _pinned_replicas(self, dataset: Dataset) -> PinnedReplicas | None:
         """What cache directives ask for, where memory is set aside for it."""
@@ -285,7 +290,7 @@ class DatanodeNode:
             heartbeat_ms=config["dfs.heartbeat.interval"] * 1000,
             block_report_ms=config["dfs.blockreport.intervalMsec"],
             incremental_report_ms=config["dfs.blockreport.incremental.intervalMsec"],
-            failed_volumes_tolerated=config["dfs.datanode.failed.volumes.tolerated"],
+            failed_volumes_tolerated=config[TOLERATED],
             cache_report_ms=config["dfs.cachereport.intervalMsec"],
             min_namenode_version=config["dfs.datanode.min.supported.namenode.version"],
         )
@@ -398,7 +403,7 @@ class DatanodeNode:
         """The NameNode said whose blocks we keep: open the volumes and look what is there."""
         assert self._context is not None
         dataset = self._context.dataset
-        for volume in dataset.volumes:
+        for volume in dataset.live_volumes():
             try:
                 volume.format(pool, self._uuid, lambda: str(uuid.uuid4()))
             except StorageError as error:

@@ -321,7 +321,8 @@ class DiskStorage:
         except OSError as error:
             raise StorageError(path, error) from error
         file.truncate(0)
-        file.write([f"{os.getpid()}\n".encode()])
+        with suppress(DiskFullError):  # who holds it is for people; a full disk can be read
+            file.write([f"{os.getpid()}\n".encode()])
         self._locks.append(file)
         return None
 

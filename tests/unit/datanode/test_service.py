@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from headrace.base.errors import HeadraceError
+from headrace.base.errors import HeadraceError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.datanode.chunk_checksums import compute_checksums
@@ -356,6 +356,21 @@ def test_a_volume_that_is_gone_is_told_and_the_last_one_is_fatal(
     shutil.rmtree(node.dataset.volumes[0].path)
     node.timers.turn()
     assert node.fatal
+
+
+def test_a_volume_that_was_out_of_service_at_the_start_is_told_with_the_first_heartbeat(
+    node: DataNode, tmp_path: Path
+) -> None:
+    missing = Volume(node.dataset.storage, str(tmp_path / "missing"))
+    node.dataset.volumes.append(missing)
+    node.dataset.volume_failed(missing, StorageError(missing.path, "gone"))
+    node.service.start()
+    assert node.service.registered
+    beat: Any = next(r for name, r in node.namenode.calls if name == "sendHeartbeat")
+    assert beat.failedVolumes == 1
+    assert list(beat.volumeFailureSummary.failedStorageLocations) == [missing.path]
+    assert [one.storageUuid for one in beat.reports] == ["DS-1"]
+    assert not node.fatal
 
 
 # -- the scanner -----------------------------------------------------------------------
