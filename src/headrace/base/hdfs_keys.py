@@ -321,7 +321,7 @@ _DATANODE = (
         "dfs.datanode.data.dir",
         _S,
         None,
-        "Volumes, separated by commas; default below --data.",
+        "Volumes, separated by commas, `[DISK]` before them or nothing; default below --data.",
         hdfs="file://${hadoop.tmp.dir}/dfs/data",
     ),
     _key(

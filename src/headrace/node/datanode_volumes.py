@@ -7,6 +7,7 @@ failed, and the node starts with the rest unless more failed than it tolerates.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from headrace.runtime.disk import DiskStorage
 
 DATA_DIR = "dfs.datanode.data.dir"
 TOLERATED = "dfs.datanode.failed.volumes.tolerated"
+_TYPED = re.compile(r"\[(\w*)\](.*)")
 
 
 @dataclass(slots=True)
@@ -28,9 +30,18 @@ class OpenedVolumes:
 
 
 def parse_volumes(text: str) -> list[str]:
-    """Paths of `dfs.datanode.data.dir`."""
-    paths = filter(None, map(str.strip, text.split(",")))
-    return [path.removeprefix("[DISK]").removeprefix("file://") for path in paths]
+    """Paths of `dfs.datanode.data.dir`: plain or `file:` URIs, `[DISK]` before them or nothing."""
+    paths = []
+    for entry in filter(None, map(str.strip, text.split(","))):
+        typed = _TYPED.fullmatch(entry)
+        storage_type, path = typed.groups() if typed else ("DISK", entry)
+        if storage_type.upper() != "DISK":
+            raise UsageError(
+                f"{DATA_DIR}: {entry} asks for storage of type {storage_type}, and all storages "
+                f"are disks here: write [DISK]{path}, or {path}"
+            )
+        paths.append(path.strip().removeprefix("file://").removeprefix("file:"))
+    return paths
 
 
 def open_volumes(

@@ -7,8 +7,29 @@ import pytest
 
 from headrace.base.errors import UsageError
 from headrace.datanode.volume import PoolIdentity
-from headrace.node.datanode_volumes import OpenedVolumes, open_volumes
+from headrace.node.datanode_volumes import OpenedVolumes, open_volumes, parse_volumes
 from headrace.runtime.disk import DiskStorage
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("", []),
+        ("/one", ["/one"]),
+        ("/one, /two ,", ["/one", "/two"]),
+        ("[DISK]/one,[disk]file:///two,[Disk] /three", ["/one", "/two", "/three"]),
+        ("file:///one,file:/two,relative", ["/one", "/two", "relative"]),
+    ],
+)
+def test_volumes_are_paths_or_uris_of_disks(text: str, paths: list[str]) -> None:
+    assert parse_volumes(text) == paths
+
+
+@pytest.mark.parametrize("storage_type", ["SSD", "ARCHIVE", "RAM_DISK", "NVDIMM", "ssd", "TAPE"])
+def test_another_type_of_storage_is_refused_by_name(storage_type: str) -> None:
+    with pytest.raises(UsageError, match=r"write \[DISK\]/two, or /two") as refused:
+        parse_volumes(f"/one,[{storage_type}]/two")
+    assert f"[{storage_type}]/two" in str(refused.value)
 
 
 @pytest.fixture
