@@ -4,7 +4,7 @@ import pytest
 
 from headrace.namespace.datanodes import AdminState
 from headrace.namespace.leaving import Hosts
-from headrace.namespace.requests import GetBlockLocations
+from headrace.namespace.requests import Complete, GetBlockLocations
 from headrace.testing.namenode import SimulatedNameNode
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -40,15 +40,124 @@ def test_decommission_copies_everything_first() -> None:
     assert cluster.namenode.fs_stats().under_replicated == 0
 
 
+def exclude(cluster: SimulatedNameNode, *indexes: int) -> None:
+    uuids = frozenset(cluster.nodes[index].uuid for index in indexes)
+    cluster.namenode.refresh_nodes(Hosts(excluded=uuids))
+
+
 def test_decommission_waits_for_room() -> None:
+    cluster = SimulatedNameNode(datanodes=4)
+    cluster.write("/f", 100)
+    (block,) = cluster.ns.blocks.values()
+    holders = [i for i, node in enumerate(cluster.nodes) if block.block_id in node.replicas]
+    (empty,) = {0, 1, 2, 3} - set(holders)
+    cluster.nodes[empty].remaining = 0
+    cluster.beat()
+    exclude(cluster, holders[0])
+    cluster.run(600_000)
+    assert state(cluster, holders[0]) is AdminState.DECOMMISSION_INPROGRESS
+    cluster.namenode.refresh_nodes(Hosts())
+    assert state(cluster, holders[0]) is AdminState.NORMAL
+    assert cluster.namenode.fs_stats().under_replicated == 0
+
+
+def test_decommission_ends_where_a_file_asks_for_more_replicas_than_usual() -> None:
+    cluster = SimulatedNameNode(datanodes=5)
+    cluster.write("/f", 100, replication=10)
+    (block,) = cluster.ns.blocks.values()
+    cluster.run(10_000)
+    assert len(block.replicas) == 5
+    exclude(cluster, 0)
+    cluster.run(10_000)
+    assert state(cluster, 0) is AdminState.DECOMMISSIONED
+
+
+def test_decommission_ends_with_what_can_be_had_once_nodes_have_been_few_for_a_while() -> None:
     cluster = SimulatedNameNode(datanodes=3)
     cluster.write("/f", 100)
-    cluster.namenode.refresh_nodes(Hosts(excluded=frozenset({cluster.nodes[0].uuid})))
-    cluster.run(60_000)
+    exclude(cluster, 0)
+    cluster.run(45_000)
     assert state(cluster, 0) is AdminState.DECOMMISSION_INPROGRESS
-    cluster.namenode.refresh_nodes(Hosts())
-    assert state(cluster, 0) is AdminState.NORMAL
-    assert cluster.namenode.fs_stats().under_replicated == 0
+    cluster.run(60_000)
+    assert state(cluster, 0) is AdminState.DECOMMISSIONED
+
+
+def test_another_node_that_is_away_for_a_moment_does_not_end_a_decommission() -> None:
+    cluster = SimulatedNameNode(datanodes=4)
+    cluster.write("/f", 100)
+    (block,) = cluster.ns.blocks.values()
+    (first, second, third) = [
+        i for i, n in enumerate(cluster.nodes) if block.block_id in n.replicas
+    ]
+    (empty,) = {0, 1, 2, 3} - {first, second, third}
+    cluster.nodes[empty].remaining = 0
+    exclude(cluster, first)
+    cluster.nodes[third].is_running = False
+    cluster.run(60_000)
+    descriptor = cluster.namenode.datanodes.get(cluster.nodes[third].uuid)
+    assert descriptor is not None
+    assert not descriptor.is_alive
+    cluster.run(30_000)
+    assert state(cluster, first) is AdminState.DECOMMISSION_INPROGRESS
+
+
+@pytest.mark.parametrize("replication", [1, 3])
+def test_the_only_good_replica_keeps_a_node_from_leaving(replication: int) -> None:
+    cluster = SimulatedNameNode(datanodes=1)
+    cluster.write("/f", 100, replication=replication)
+    exclude(cluster, 0)
+    cluster.run(600_000)
+    assert state(cluster, 0) is AdminState.DECOMMISSION_INPROGRESS
+
+
+def leave(cluster: SimulatedNameNode, index: int, *, for_good: bool) -> AdminState:
+    """Take a node out; the state it is in once that is done."""
+    if for_good:
+        exclude(cluster, index)
+        return AdminState.DECOMMISSIONED
+    address = cluster.nodes[index].address
+    cluster.namenode.refresh_nodes(Hosts(maintenance={address: 0}))
+    return AdminState.IN_MAINTENANCE
+
+
+@pytest.mark.parametrize("for_good", [True, False])
+def test_an_open_file_holds_nobody_up_whose_pipeline_has_others(for_good: bool) -> None:
+    cluster = SimulatedNameNode(datanodes=4)
+    cluster.create("/f")
+    located = cluster.add_block("/f")
+    first, second, _ = [cluster.node(s.datanode.uuid) for s in located.locations]
+    first.receiving(located.block)
+    first.report()
+    index = cluster.nodes.index(first)
+    done = leave(cluster, index, for_good=for_good)
+    cluster.run(30_000)
+    assert state(cluster, index) is not done, "nobody else said that it has any of it"
+    second.receiving(located.block)
+    second.report()
+    cluster.run(10_000)
+    assert state(cluster, index) is done
+    previous = cluster.pipeline(located, 100)
+    assert cluster.ask(Complete("/f", "writer", previous)) is True
+    cluster.run(10_000)
+    (block,) = cluster.ns.blocks.values()
+    staying = [s for s in block.replicas if s.datanode.uuid != first.uuid]
+    assert len(staying) == (3 if for_good else 2)
+
+
+@pytest.mark.parametrize("for_good", [True, False])
+def test_a_replica_of_an_older_stamp_does_not_let_a_node_go(for_good: bool) -> None:
+    cluster = SimulatedNameNode(datanodes=4)
+    cluster.create("/f")
+    located = cluster.add_block("/f")
+    first, second, _ = [cluster.node(s.datanode.uuid) for s in located.locations]
+    first.receiving(located.block)
+    first.report()
+    second.receiving(located.block._replace(generation_stamp=located.block.generation_stamp - 1))
+    second.report()
+    index = cluster.nodes.index(first)
+    done = leave(cluster, index, for_good=for_good)
+    cluster.run(30_000)
+    assert state(cluster, index) is not done
 
 
 def test_a_node_on_the_exclude_list_leaves_when_it_registers() -> None:
