@@ -17,11 +17,19 @@ from pathlib import Path
 import hdfs_native
 import pytest
 from hdfs_native import WriteOptions
+from tests.wire.hadoop_transfer.peer import Peer
 
 from headrace.client.hadoop_rpc import BlockingRpcClient
 from headrace.testing.filesystem import LocalFileSystem, LocalProcess
 from headrace.wire.hadoop.protos.client_namenode_pb2 import GetBlockLocationsRequestProto
+from headrace.wire.hadoop.protos.data_transfer_pb2 import (
+    ERROR,
+    ERROR_CHECKSUM,
+    SUCCESS,
+    ClientReadStatusProto,
+)
 from headrace.wire.hadoop.protos.hdfs_pb2 import LocatedBlockProto
+from headrace.wire.hadoop.transfer import block_of, encode_delimited
 
 MIB = 1 << 20
 SETTINGS = {
@@ -191,6 +199,36 @@ def test_what_is_damaged_is_not_read_and_is_replaced(dfs: LocalFileSystem) -> No
         healed = partial(good_replicas, dfs, block_id, data, meta)
         eventually(lambda healed=healed: healed() == (3, 0), path)  # type: ignore[misc]
         assert files.read(path) == data
+
+
+@pytest.mark.parametrize("kind", ["a flipped byte", "two bytes of checksums"])
+def test_what_is_found_bad_while_the_namenode_is_down_is_replaced_once_it_is_back(
+    dfs: LocalFileSystem, kind: str
+) -> None:
+    """A reader comes across it, and the node looks again for itself."""
+    files = Files(dfs)
+    data = os.urandom(3 * MIB)
+    with files.client.create("/file", options(3)) as file:
+        file.write(data)
+    (block,) = files.blocks("/file")
+    node = files.nodes_of(block)[0]
+    bad = replica_path(node, block.b.blockId)
+    meta = meta_of(bad)
+    dfs.namenode.kill()
+    damage(bad, kind)
+    with Peer(("127.0.0.1", transfer_port(node))) as peer:
+        answer = peer.ask_read(block_of(block.b), 0, len(data))
+        if kind == "a flipped byte":
+            assert answer.status == SUCCESS
+            verdict = ClientReadStatusProto(status=ERROR_CHECKSUM)
+            peer.send(encode_delimited(verdict))
+            eventually(lambda: "corrupt_replica" in node.log_text(), "the node's own look")
+        else:
+            assert answer.status == ERROR
+    dfs.namenode.start()
+    healed = partial(good_replicas, dfs, block.b.blockId, data, meta)
+    eventually(lambda: healed() == (3, 0), "three good replicas", node.log_text)
+    assert Files(dfs).read("/file") == data
 
 
 def test_a_node_that_comes_back_brings_its_replicas(dfs: LocalFileSystem) -> None:

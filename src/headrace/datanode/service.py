@@ -8,8 +8,8 @@ Owns: registration, heartbeats, reports and their retries. Must not know: socket
 Spec: BPServiceActor of Hadoop 3.5.
 
 Invariants: one heartbeat and one incremental report in flight at a time; a NameNode that does
-not answer is asked again, for ever; a change is told until the NameNode took it; a node that was
-let in once and is then shut out ends.
+not answer is asked again, for ever; a change is told until the NameNode took it, and so is what is
+bad (`complaints`); a node that was let in once and is then shut out ends.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
 from headrace.datanode.commands import Commands
+from headrace.datanode.complaints import Complaints
 from headrace.datanode.context import Context
 from headrace.datanode.replica import Replica
 from headrace.datanode.reports import BlockStatus, ChangedBlocks, full_report
@@ -34,7 +35,7 @@ from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.protos import datanode_pb2 as pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.protos import hdfs_server_pb2 as server
-from headrace.wire.hadoop.transfer import ExtendedBlock, block_proto, no_token, unsigned
+from headrace.wire.hadoop.transfer import ExtendedBlock, unsigned
 from headrace.wire.hadoop.versions import (
     SOFTWARE_VERSION,
     SUPPORTED_VERSION_MIN,
@@ -95,6 +96,9 @@ class NameNodeService:
         self.registrations = 0
         self.heartbeats = 0
         self._changes = ChangedBlocks()
+        self._complaints = Complaints(context, call, self._registration)
+        self._has_reported = False
+        """All replicas, since the last registration."""
         self._reporting = False
         self._report_timer: Timer | None = None
         self._heart_timer: Timer | None = None
@@ -211,6 +215,8 @@ class NameNodeService:
         self.registered = True
         self.registrations += 1
         self._cache_report_due_ms = 0
+        self._has_reported = False
+        self._complaints.tell_anew()
         self._log.info("registered", datanode=self._context.identity.datanodeUuid)
         self.report_all()
         self._beat()
@@ -312,6 +318,7 @@ class NameNodeService:
         if self._clock.monotonic_ms() >= self._full_report_due_ms:
             self.report_all()
         self._send_changes()
+        self._complain()
         if self._clock.monotonic_ms() >= self._cache_report_due_ms:
             self.report_cache()
 
@@ -348,7 +355,11 @@ class NameNodeService:
 
     def _report_group(self, groups: list[list[Volume]], index: int, report_id: int) -> None:
         dataset = self._context.dataset
-        if index >= len(groups) or dataset.pool is None:
+        if dataset.pool is None:
+            return
+        if index >= len(groups):
+            self._has_reported = True
+            self._complain()
             return
         request = pb.BlockReportRequestProto(
             registration=self._registration(),
@@ -449,30 +460,19 @@ class NameNodeService:
 
     def report_bad_block(self, block: ExtendedBlock, node: hdfs.DatanodeIDProto | None) -> None:
         """A corrupt replica, ours or another node's."""
-        replica = self._context.dataset.replicas.get(block.block_id)
-        storage_id = replica.volume.storage_id if node is None and replica is not None else ""
-        located = hdfs.LocatedBlockProto(
-            b=block_proto(block),
-            offset=0,
-            locs=[hdfs.DatanodeInfoProto(id=node or self._context.identity)],
-            corrupt=True,
-            blockToken=no_token(),
-            storageIDs=[storage_id],
-            storageTypes=[hdfs.DISK],
-        )
-        request = pb.ReportBadBlocksRequestProto(blocks=[located])
-        self._call("reportBadBlocks", request).then(partial(self._told, "bad_block_report"))
+        self._complaints.add_bad_replica(block, node)
+        self._complain()
+
+    def _complain(self) -> None:
+        if self.registered and self._has_reported and not self._stopped:
+            self._complaints.tell()
 
     def _on_volume_failed(self, volume: Volume, error: StorageError) -> None:
         self._log.error("volume_failed", volume=volume, error=error)
         self._failed.append((volume, self._clock.now_ms()))
+        self._complaints.add_error(f"{volume} failed: {error}")
         if self._context.dataset.pool is not None and self.registered:
-            request = pb.ErrorReportRequestProto(
-                registartion=self._registration(),
-                errorCode=pb.ErrorReportRequestProto.DISK_ERROR,
-                msg=f"{volume} failed: {error}",
-            )
-            self._call("errorReport", request).then(partial(self._told, "error_report"))
+            self._complain()
             self._beat()
         tolerated = self._settings.failed_volumes_tolerated
         live = self._context.dataset.live_volumes()

@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from google.protobuf.message import Message
 from headrace.base.errors import HeadraceError, StorageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
+from headrace.datanode import complaints
 from headrace.datanode.chunk_checksums import compute_checksums
 from headrace.datanode.commands import Commands
 from headrace.datanode.context import Context
@@ -371,6 +373,157 @@ def test_a_volume_that_was_out_of_service_at_the_start_is_told_with_the_first_he
     assert list(beat.volumeFailureSummary.failedStorageLocations) == [missing.path]
     assert [one.storageUuid for one in beat.reports] == ["DS-1"]
     assert not node.fatal
+
+
+# -- complaints ------------------------------------------------------------------------
+
+
+def bad_blocks_told(node: DataNode) -> list[list[int]]:
+    told: list[Any] = [r for name, r in node.namenode.calls if name == "reportBadBlocks"]
+    return [[block.b.blockId for block in request.blocks] for request in told]
+
+
+def name_of(replica: Replica) -> ExtendedBlock:
+    return ExtendedBlock("BP-1", replica.block_id, replica.generation_stamp, replica.num_bytes)
+
+
+def test_a_bad_replica_is_told_until_the_namenode_has_answered(node: DataNode) -> None:
+    node.service.start()
+    bad = [node.write(number) for number in (5, 6)]
+    node.namenode.down = True
+    for _ in range(3):
+        for replica in bad:
+            node.service.report_bad_block(name_of(replica), None)
+    node.timers.turn()
+    node.namenode.down = False
+    assert not bad_blocks_told(node)
+    node.timers.turn()
+    assert bad_blocks_told(node) == [[5, 6]]
+    node.timers.turn()
+    assert bad_blocks_told(node) == [[5, 6]]
+    node.service.report_bad_block(name_of(bad[0]), None)
+    assert bad_blocks_told(node) == [[5, 6], [5]], "found once more"
+
+
+@pytest.mark.parametrize("fate", ["deleted", "deleted and copied anew", "appended to"])
+def test_of_a_bad_replica_that_is_gone_nothing_is_told(node: DataNode, fate: str) -> None:
+    node.service.start()
+    bad = node.write(5)
+    node.namenode.down = True
+    node.service.report_bad_block(name_of(bad), None)
+    if fate == "appended to":
+        node.dataset.reopen(bad, 1002)
+    else:
+        node.dataset.delete(bad)
+    if fate == "deleted and copied anew":
+        node.write(5)
+    node.namenode.down = False
+    node.timers.turn()
+    assert not bad_blocks_told(node)
+
+
+def test_a_namenode_that_came_back_hears_of_a_bad_replica_behind_the_full_report(
+    node: DataNode,
+) -> None:
+    node.service.start()
+    bad = node.write(5)
+    node.service.report_bad_block(name_of(bad), None)
+    assert bad_blocks_told(node) == [[5]]
+    node.namenode.calls.clear()
+    node.service.register_again()
+    names = node.namenode.names()
+    assert names.index("blockReport") < names.index("reportBadBlocks")
+    assert bad_blocks_told(node) == [[5]]
+    node.dataset.delete(bad)
+    node.namenode.calls.clear()
+    node.service.register_again()
+    assert not bad_blocks_told(node)
+
+
+def test_before_the_first_registration_what_is_bad_waits(node: DataNode) -> None:
+    node.namenode.refused["blockReport"] = exceptions.IO
+    node.service.start()
+    node.service.report_bad_block(name_of(node.write(5)), None)
+    assert not bad_blocks_told(node)
+    node.namenode.refused.clear()
+    node.timers.turn()
+    assert bad_blocks_told(node) == [[5]]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "calls"),
+    [(exceptions.RETRIABLE, 2), (exceptions.STANDBY, 2), (exceptions.IO, 1)],
+)
+def test_a_refusal_is_an_answer_unless_it_says_later(
+    node: DataNode, class_name: str, calls: int
+) -> None:
+    node.service.start()
+    bad = node.write(5)
+    node.namenode.refused["reportBadBlocks"] = class_name
+    node.service.report_bad_block(name_of(bad), None)
+    node.namenode.refused.clear()
+    node.timers.turn()
+    node.timers.turn()
+    assert len(bad_blocks_told(node)) == calls
+
+
+def test_another_node_s_bad_replica_is_told_once(node: DataNode) -> None:
+    node.service.start()
+    other = DatanodeIDProto(
+        ipAddr="h", hostName="h", datanodeUuid="other", xferPort=1, infoPort=2, ipcPort=3
+    )
+    node.namenode.down = True
+    for _ in range(2):
+        node.service.report_bad_block(ExtendedBlock("BP-1", 9, 1001, 4), other)
+    node.namenode.down = False
+    node.timers.turn()
+    assert bad_blocks_told(node) == [[9]]
+    node.service.register_again()
+    assert bad_blocks_told(node) == [[9]]
+
+
+def test_many_are_told_in_several_calls_one_after_the_other(node: DataNode) -> None:
+    node.service.start()
+    node.namenode.down = True
+    for number in range(250):
+        node.service.report_bad_block(name_of(node.write(number)), None)
+    node.namenode.down = False
+    node.timers.turn()
+    assert [len(told) for told in bad_blocks_told(node)] == [100, 100, 50]
+    assert sorted(chain(*bad_blocks_told(node))) == list(range(250))
+
+
+def test_no_more_waits_than_there_is_room_for(
+    node: DataNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(complaints, "_WAITING_MAX", 3)
+    node.service.start()
+    node.namenode.down = True
+    bad = [node.write(number) for number in range(5)]
+    for replica in bad[:4]:
+        node.service.report_bad_block(name_of(replica), None)
+    node.dataset.delete(bad[0])
+    node.service.report_bad_block(name_of(bad[4]), None)
+    node.namenode.down = False
+    node.timers.turn()
+    assert bad_blocks_told(node) == [[1, 2, 4]]
+    assert any("too_much_to_tell" in line for line in node.lines)
+
+
+def test_a_failed_volume_is_told_by_name_once_the_namenode_is_back(
+    node: DataNode, tmp_path: Path
+) -> None:
+    node.service.start()
+    second = Volume(node.dataset.storage, str(tmp_path / "second"))
+    second.format(POOL, "uuid", lambda: "second")
+    node.dataset.volumes.append(second)
+    node.namenode.down = True
+    node.dataset.volume_failed(second, StorageError(second.path, "gone"))
+    node.namenode.down = False
+    node.timers.turn()
+    node.timers.turn()
+    told: list[Any] = [r for name, r in node.namenode.calls if name == "errorReport"]
+    assert [request.msg for request in told] == [f"{second} failed: {second.path}: gone"]
 
 
 # -- the scanner -----------------------------------------------------------------------
