@@ -368,7 +368,14 @@ _DATANODE = (
         "dfs.block.scanner.volume.bytes.per.second",
         _L,
         _MIB,
-        "Bytes a second that the scanner reads.",
+        "Bytes a second that the scanner reads of each volume; 0: there is none.",
+        _ZERO_UP,
+    ),
+    _key(
+        "dfs.block.scanner.cursor.save.interval.ms",
+        _L,
+        600_000,
+        "Milliseconds between notes on each volume of how far its scanner came.",
         _ZERO_UP,
     ),
     _key(

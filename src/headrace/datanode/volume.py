@@ -5,6 +5,7 @@
     DIR/current/BP-…/current/finalized/subdirX/subdirY/   blk_ID and blk_ID_GS.meta
     DIR/current/BP-…/current/rbw/                         the same, being written
     DIR/current/BP-…/tmp/                                 copies on their way in; emptied at start
+    DIR/current/BP-…/scanner.cursor                       how far the scanner came
 
 Owns: paths, VERSION files, free and used room. Must not know: replicas' states.
 Spec: DataStorage and BlockPoolSliceStorage of Hadoop 3.5 (layout -57), near enough to read.
@@ -167,6 +168,11 @@ class Volume:
                     }
                 ),
             )
+
+    @property
+    def cursor_path(self) -> str:
+        """Where the scanner of a formatted volume notes how far it came."""
+        return f"{self.tmp.rpartition('/')[0]}/scanner.cursor"
 
     # -- room --------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ from headrace.datanode.loading import load_replicas
 from headrace.datanode.operations import OPERATIONS
 from headrace.datanode.page_cache import CacheSettings
 from headrace.datanode.pinning import PinnedReplicas
-from headrace.datanode.scanner import BlockScanner
+from headrace.datanode.scanner import BlockScanner, ScanSettings
 from headrace.datanode.service import NameNodeService, ServiceSettings
 from headrace.datanode.session import TransferSession
 from headrace.datanode.throttle import Throttle
@@ -199,11 +199,7 @@ class DatanodeNode:
         )
         if self._pinned is not None:
             self._pinned.on_changed = service.report_cache
-        self._scanner = BlockScanner(
-            context,
-            bytes_per_second=self._config["dfs.block.scanner.volume.bytes.per.second"],
-            period_ms=self._config["dfs.datanode.scan.period.hours"] * 3_600_000,
-        )
+        self._scanner = BlockScanner(context, self._scan_settings())
         context.suspect = self._scanner.suspect
         await self._open_ports(context, service)
         service.start()
@@ -293,6 +289,14 @@ class DatanodeNode:
             failed_volumes_tolerated=config[TOLERATED],
             cache_report_ms=config["dfs.cachereport.intervalMsec"],
             min_namenode_version=config["dfs.datanode.min.supported.namenode.version"],
+        )
+
+    def _scan_settings(self) -> ScanSettings:
+        config = self._config
+        return ScanSettings(
+            bytes_per_second=config["dfs.block.scanner.volume.bytes.per.second"],
+            period_ms=config["dfs.datanode.scan.period.hours"] * 3_600_000,
+            cursor_save_ms=config["dfs.block.scanner.cursor.save.interval.ms"],
         )
 
     def _address(self, key: str) -> tuple[str, int]:

@@ -21,7 +21,7 @@ from headrace.datanode.context import Context
 from headrace.datanode.dataset import Dataset
 from headrace.datanode.pinning import PinnedReplicas
 from headrace.datanode.replica import Replica
-from headrace.datanode.scanner import BlockScanner
+from headrace.datanode.scanner import BlockScanner, ScanSettings, VolumeScanner
 from headrace.datanode.service import NameNodeService, ServiceSettings
 from headrace.datanode.volume import PoolIdentity, Volume
 from headrace.runtime.clock import SystemClock
@@ -529,9 +529,13 @@ def test_a_failed_volume_is_told_by_name_once_the_namenode_is_back(
 # -- the scanner -----------------------------------------------------------------------
 
 
+def a_scanner(node: DataNode) -> VolumeScanner:
+    return VolumeScanner(node.context, node.dataset.volumes[0], ScanSettings(1 << 30, 1000))
+
+
 def scanned(node: DataNode) -> list[Any]:
     """Let the scanner look at everything; the bad blocks it told of."""
-    scanner = BlockScanner(node.context, bytes_per_second=1 << 30, period_ms=1000)
+    scanner = a_scanner(node)
     for _ in range(20):
         scanner.step()
     return [r for name, r in node.namenode.calls if name == "reportBadBlocks"]
@@ -574,7 +578,7 @@ def test_every_damage_is_found(node: DataNode, damage: str) -> None:
 def test_a_replica_that_goes_away_meanwhile_is_no_corruption(node: DataNode) -> None:
     node.service.start()
     replica = node.write(1, os.urandom(3_000_000))
-    scanner = BlockScanner(node.context, bytes_per_second=1 << 30, period_ms=1000)
+    scanner = a_scanner(node)
     scanner.step()
     node.dataset.delete(replica)
     for _ in range(5):
@@ -622,7 +626,7 @@ def test_a_replica_that_a_reader_complains_of_is_looked_at_next(node: DataNode) 
     node.service.start()
     for block_id in range(1, 6):
         node.write(block_id, os.urandom(2000))
-    scanner = BlockScanner(node.context, bytes_per_second=1 << 20, period_ms=3_600_000)
+    scanner = BlockScanner(node.context, ScanSettings(1 << 20, 3_600_000))
     scanner.start()
     suspect = node.dataset.replicas[3]
     with open(suspect.data_path, "r+b") as file:
