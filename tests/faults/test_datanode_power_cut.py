@@ -38,7 +38,7 @@ from headrace.wire.hadoop.transfer import ExtendedBlock, block_proto, no_token
 
 __all__ = ["image"]
 
-CLOSED, GROWN, OPEN, RECOVERED, ON_CLOSE, APPENDED, RENEWED, LAZY = range(1, 9)
+CLOSED, GROWN, OPEN, RECOVERED, ON_CLOSE, APPENDED, RENEWED, LAZY, CUT, COPIED = range(1, 11)
 ENDED = 1 << 16
 """In a folder of its own, which is as new as the replica."""
 DATA = os.urandom(200_000)
@@ -73,8 +73,10 @@ def write(
     return peer
 
 
-def recover(nodes: Nodes, block_id: int, length: int) -> None:
-    """As a primary does it when the writer has gone."""
+def recover(
+    nodes: Nodes, block_id: int, length: int, *, new_length: int = -1, new_block_id: int = 0
+) -> None:
+    """As a primary does it when the writer has gone, or to cut what a snapshot keeps."""
     calls = InterDatanodeCalls(nodes[0].context)
     answers: list[Promise[Any]] = []
 
@@ -86,7 +88,10 @@ def recover(nodes: Nodes, block_id: int, length: int) -> None:
         request = inter.InitReplicaRecoveryRequestProto(block=recovering)
         assert calls.init_replica_recovery(request, None).replicaFound
         update = inter.UpdateReplicaUnderRecoveryRequestProto(
-            block=block_proto(block(block_id, length)), recoveryId=RECOVERY_ID, newLength=length
+            block=block_proto(block(block_id, length)),
+            recoveryId=RECOVERY_ID,
+            newLength=length if new_length < 0 else new_length,
+            newBlockId=new_block_id,
         )
         answers.append(calls.update_replica_under_recovery(update, None))
 
@@ -144,6 +149,8 @@ def test_what_was_synced_is_there_as_what_it_was(image: Path, large: bool) -> No
             writers.enter_context(write(node, OPEN, half, sync=True, close=False))
             write(node, RECOVERED, half, size, sync=True, close=False).close()
             recover(nodes, RECOVERED, size)
+            write(node, CUT, size, sync=True)
+            recover(nodes, CUT, size, new_length=half, new_block_id=COPIED)
             settings = node.context.settings
             node.context.settings = replace(settings, sync_on_close=True)
             write(node, ON_CLOSE, size, sync=False)
@@ -161,11 +168,14 @@ def test_what_was_synced_is_there_as_what_it_was(image: Path, large: bool) -> No
             subprocess.run(copy, check=True, timeout=30)
     with mounted(copied) as folder:
         dataset = after_the_cut(folder)
-        for block_id in (CLOSED, GROWN, RECOVERED, ON_CLOSE, ENDED):
+        for block_id in (CLOSED, GROWN, RECOVERED, ON_CLOSE, ENDED, CUT):
             replica = dataset.replicas[block_id]
             assert replica.state is FINALIZED, (block_id, replica)
             assert Path(replica.data_path).read_bytes() == DATA[:size], block_id
         assert dataset.replicas[RECOVERED].generation_stamp == RECOVERY_ID
+        copied_one = dataset.replicas[COPIED]
+        assert (copied_one.state, copied_one.generation_stamp) == (FINALIZED, RECOVERY_ID)
+        assert Path(copied_one.data_path).read_bytes() == DATA[:half]
         unclosed = dataset.replicas[OPEN]
         assert (unclosed.state, unclosed.num_bytes) == (RWR, half)
         assert Path(unclosed.data_path).read_bytes() == DATA[:half]

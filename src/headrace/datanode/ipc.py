@@ -15,6 +15,7 @@ from headrace.base.promise import Promise
 from headrace.datanode.context import Context
 from headrace.datanode.errors import DISK_BALANCER, UNSUPPORTED, Refusal
 from headrace.datanode.recovery import init_replica_recovery, update_replica_under_recovery
+from headrace.datanode.truncated_copy import copy_truncated
 from headrace.wire.hadoop.exceptions import ACCESS_CONTROL
 from headrace.wire.hadoop.protos import client_datanode_pb2 as client
 from headrace.wire.hadoop.protos import inter_datanode_pb2 as inter
@@ -36,6 +37,7 @@ _NO_PLANS = "this DataNode fills its volumes evenly by itself and carries out no
 
 class InterDatanodeCalls:
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._dataset = context.dataset
 
     def handlers(self) -> dict[str, Handler]:
@@ -68,26 +70,26 @@ class InterDatanodeCalls:
     ) -> Promise[inter.UpdateReplicaUnderRecoveryResponseProto]:
         """Answered when it is on disk: the NameNode closes the file on the strength of it, and what
         the dead writer had synced must not be lost with the power afterwards (D2)."""
-        block = block_of(request.block)
-        storage_id = update_replica_under_recovery(
-            self._dataset,
-            block,
-            signed(request.recoveryId),
-            signed(request.newLength),
-            signed(request.newBlockId),
-        )
+        block, new_block_id = block_of(request.block), signed(request.newBlockId)
+        recovery_id, length = signed(request.recoveryId), signed(request.newLength)
+        if new_block_id and new_block_id != block.block_id:
+            copied = copy_truncated(self._context, block, recovery_id, length, new_block_id)
+            return copied.map(_updated)
+        replica = update_replica_under_recovery(self._dataset, block, recovery_id, length)
         answer: Promise[inter.UpdateReplicaUnderRecoveryResponseProto] = Promise()
 
         def on_synced(error: StorageError | None) -> None:
             if error is not None:
                 answer.reject(Refusal(str(error)))
             else:
-                message = inter.UpdateReplicaUnderRecoveryResponseProto(storageUuid=storage_id)
-                answer.resolve(message)
+                answer.resolve(_updated(replica.volume.storage_id))
 
-        block_id = signed(request.newBlockId) or block.block_id
-        self._dataset.sync_whole(self._dataset.replicas[block_id], on_synced)
+        self._dataset.sync_whole(replica, on_synced)
         return answer
+
+
+def _updated(storage_id: str) -> inter.UpdateReplicaUnderRecoveryResponseProto:
+    return inter.UpdateReplicaUnderRecoveryResponseProto(storageUuid=storage_id)
 
 
 class ClientDatanodeCalls:

@@ -11,15 +11,10 @@ is never made longer.
 
 from dataclasses import dataclass
 
-from headrace.base.errors import StorageError
-from headrace.datanode.block_files import create_files, read_checksum
-from headrace.datanode.chunk_checksums import compute_checksums
-from headrace.datanode.dataset import FINALIZED, RBW, RUR, TEMPORARY, Dataset
+from headrace.datanode.dataset import FINALIZED, RUR, TEMPORARY, Dataset
 from headrace.datanode.errors import RECOVERY_IN_PROGRESS, Refusal, replica_not_found
 from headrace.datanode.replica import Replica, ReplicaState
 from headrace.wire.hadoop.transfer import ExtendedBlock
-
-_COPY_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +65,10 @@ def init_replica_recovery(
     )
 
 
-def update_replica_under_recovery(
-    dataset: Dataset,
-    block: ExtendedBlock,
-    recovery_id: int,
-    new_length: int,
-    new_block_id: int = 0,
-) -> str:
-    """Make the replica what was agreed; the id of the storage it is in."""
+def replica_to_update(
+    dataset: Dataset, block: ExtendedBlock, recovery_id: int, new_length: int
+) -> Replica:
+    """The replica of which that was agreed; Refusal if it is not what was told, or has moved on."""
     dataset.check_pool(block.pool_id)
     replica = dataset.replicas.get(block.block_id)
     if replica is None:
@@ -90,8 +81,14 @@ def update_replica_under_recovery(
         raise Refusal(f"{replica} has not the {block.num_bytes} bytes that were told")
     if new_length > replica.num_bytes:
         raise Refusal(f"{replica} can't grow to {new_length} bytes")
-    if new_block_id and new_block_id != replica.block_id:
-        return _copy_truncated(dataset, replica, recovery_id, new_length, new_block_id)
+    return replica
+
+
+def update_replica_under_recovery(
+    dataset: Dataset, block: ExtendedBlock, recovery_id: int, new_length: int
+) -> Replica:
+    """Make the replica what was agreed. (Under a new id it is copied: `truncated_copy`.)"""
+    replica = replica_to_update(dataset, block, recovery_id, new_length)
     if new_length < replica.num_bytes:
         dataset.truncate(replica, new_length)
     was_finalized = replica.original_state is FINALIZED
@@ -101,37 +98,4 @@ def update_replica_under_recovery(
         dataset.on_received(replica, "")
     else:
         dataset.finalize(replica)
-    return replica.volume.storage_id
-
-
-def _copy_truncated(
-    dataset: Dataset, replica: Replica, recovery_id: int, length: int, new_block_id: int
-) -> str:
-    """A snapshot keeps the old block: the shorter one is a copy under a new id."""
-    earlier = dataset.replicas.get(new_block_id)
-    if earlier is not None:
-        # Of a recovery that the NameNode did not hear the end of: this one replaces it.
-        if earlier.generation_stamp >= recovery_id:
-            raise Refusal(f"{earlier} is newer than recovery {recovery_id}")
-        dataset.delete(earlier, tell=False)
-    storage, volume = dataset.storage, replica.volume
-    copy = Replica(new_block_id, recovery_id, length, RBW, volume)
-    try:
-        source = storage.open(replica.data_path, read_only=True)
-        meta_source = storage.open(replica.meta_path, read_only=True)
-        checksum = read_checksum(meta_source)
-        data, meta = create_files(storage, copy.data_path, copy.meta_path, checksum)
-        step = _COPY_BYTES // checksum.bytes_per_checksum * checksum.bytes_per_checksum
-        for at in range(0, length, step):
-            piece = source.read(at, min(step, length - at))
-            data.write([piece])
-            meta.write([compute_checksums(checksum, piece)])
-        for file in (source, meta_source, data, meta):
-            file.close()
-    except StorageError as error:
-        dataset.report_storage_error(volume, error)
-        raise Refusal(str(error)) from error
-    dataset.replicas[new_block_id] = copy
-    dataset.finalize(copy)
-    replica.state = replica.original_state
-    return volume.storage_id
+    return replica

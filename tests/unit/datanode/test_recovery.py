@@ -148,17 +148,6 @@ def test_an_update_without_recovery_is_refused(tmp_path: Path) -> None:
         update_replica_under_recovery(dataset, block(1001, 100), 1005, 100)
 
 
-def test_a_truncation_under_a_new_id_keeps_the_old_block(tmp_path: Path) -> None:
-    dataset = a_dataset(tmp_path)
-    old = a_replica(dataset, FINALIZED, 3000)
-    init_replica_recovery(dataset, block(), 1005)
-    update_replica_under_recovery(dataset, block(1001, 3000), 1005, 700, 2)
-    assert (old.state, old.num_bytes, old.generation_stamp) == (FINALIZED, 3000, 1001)
-    new = dataset.replicas[2]
-    assert (new.state, new.num_bytes, new.generation_stamp) == (FINALIZED, 700, 1005)
-    assert Path(new.data_path).read_bytes() == DATA[:700]
-
-
 # -- what is agreed --------------------------------------------------------------------
 
 
