@@ -15,6 +15,7 @@ from headrace.cli.fs_options import Fs, PathArgument
 from headrace.cli.fs_target import open_namenode, web_address_of
 from headrace.cli.output import print_json, print_table, say
 from headrace.client.namenode import user_name
+from headrace.client.refusals import NO_SUCH_FILE
 
 _NO_QUOTA = -1
 _FSCK_TIMEOUT_S = 60
@@ -162,8 +163,12 @@ def fsck(
 
 def quota(
     path: PathArgument,
-    names: Annotated[int | None, typer.Option("--names", help="Most names; -1: any.")] = None,
-    space: Annotated[int | None, typer.Option("--space", help="Most bytes; -1: any.")] = None,
+    names: Annotated[
+        int | None, typer.Option("--names", min=_NO_QUOTA, help="Most names; -1: any.")
+    ] = None,
+    space: Annotated[
+        int | None, typer.Option("--space", min=_NO_QUOTA, help="Most bytes; -1: any.")
+    ] = None,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,
@@ -176,7 +181,7 @@ def quota(
       headrace fs quota /events --names 10000 --space 1000000000
       headrace fs quota /events --names -1
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         if names is not None or space is not None:
             namenode.set_quota(path, names=names, space=space)
         found = namenode.quota(path)
@@ -197,7 +202,9 @@ def open_files(
       headrace fs open-files
       headrace fs open-files /events --json
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
+        if not namenode.exists(path):
+            raise HeadraceError(f"{path}: {NO_SUCH_FILE}")
         found = list(namenode.open_files(path))
     if as_json:
         print_json([{"path": one[0], "client": one[1], "host": one[2]} for one in found])
@@ -216,7 +223,7 @@ def allow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
     Examples:
       headrace fs snapshot allow /events
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.allow_snapshot(path)
 
 
@@ -228,7 +235,7 @@ def disallow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
     Examples:
       headrace fs snapshot disallow /events
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.disallow_snapshot(path)
 
 
@@ -249,7 +256,7 @@ def create(
       headrace fs snapshot create /events
       headrace fs snapshot create /events before-cleanup
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         print(namenode.create_snapshot(path, name))
 
 
@@ -261,7 +268,7 @@ def delete(path: PathArgument, name: SnapshotName, fs: Fs = None, data: Data = N
     Examples:
       headrace fs snapshot delete /events before-cleanup
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.delete_snapshot(path, name)
         say(f"deleted snapshot {name} of {path}")
 
@@ -280,7 +287,7 @@ def rename(
     Examples:
       headrace fs snapshot rename /events before-cleanup kept
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.rename_snapshot(path, name, new_name)
 
 
@@ -298,7 +305,7 @@ def list_snapshots(
       headrace fs snapshot list
       headrace fs snapshot list /events --json
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path or "") as namenode:
         if path is None:
             rows = [[found] for found in namenode.snapshottable()]
             columns = ["path"]
@@ -330,7 +337,7 @@ def diff(
       headrace fs snapshot diff /events monday tuesday
       headrace fs snapshot diff /events monday
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         changes = namenode.snapshot_diff(path, older, newer)
     if as_json:
         print_json([{"kind": one.kind, "path": one.path, "target": one.target} for one in changes])

@@ -79,11 +79,18 @@ def user_name() -> str:
 
 
 class NameNodeClient:
-    def __init__(self, url: str, user: RpcUser | str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        user: RpcUser | str | None = None,
+        *,
+        timeout_ms: int = 30_000,
+        attempts: int = 3,
+    ) -> None:
         host, port = parse_url(url)
         user = user or user_name()
         self.user = user.effective if isinstance(user, RpcUser) else user
-        self._rpc = BlockingRpcClient(host, port, user)
+        self._rpc = BlockingRpcClient(host, port, user, timeout_ms=timeout_ms, attempts=attempts)
 
     def __enter__(self) -> "NameNodeClient":
         return self
@@ -93,6 +100,10 @@ class NameNodeClient:
 
     def close(self) -> None:
         self._rpc.close()
+
+    @property
+    def where(self) -> str:
+        return self._rpc.where
 
     # -- files ---------------------------------------------------------------------------
 
