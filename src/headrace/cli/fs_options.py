@@ -13,4 +13,12 @@ Fs = Annotated[
     typer.Option("--fs", metavar="hdfs://HOST:PORT", help="Default: $HEADRACE_FS."),
 ]
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="A path in the file system.")]
-Paths = Annotated[list[str], typer.Argument(metavar="PATH…", help="Paths in the file system.")]
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH…", help="Paths in the file system, or patterns in quotes: '/a/*'."
+    ),
+]
+NewPaths = Annotated[list[str], typer.Argument(metavar="PATH…", help="Paths in the file system.")]
+Recursive = Annotated[bool, typer.Option("--recursive", "-r", "-R", help="All below it too.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", "-f", help="Replace what exists.")]
