@@ -33,6 +33,7 @@ _XATTR_NAMESPACES = ("user", "trusted", "security", "system", "raw")
 @dataclass(frozen=True, slots=True)
 class DatanodeReport:
     name: str
+    host: str
     uuid: str
     state: str
     capacity: int
@@ -42,6 +43,14 @@ class DatanodeReport:
     last_contact_ms: int
     rack: str
     http: str
+
+    @property
+    def address(self) -> str:
+        return self.name.rpartition(":")[0]
+
+    @property
+    def port(self) -> str:
+        return self.name.rpartition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +379,7 @@ def _signed(value: int) -> int:
 def _datanode(info: hdfs.DatanodeInfoProto) -> DatanodeReport:
     return DatanodeReport(
         name=f"{info.id.ipAddr}:{info.id.xferPort}",
+        host=info.id.hostName,
         uuid=info.id.datanodeUuid,
         state=hdfs.DatanodeInfoProto.AdminState.Name(info.adminState).lower(),
         capacity=info.capacity,

@@ -27,6 +27,8 @@ _PATH = re.compile(
     r"': .*|:? \(?[Ii]s not a directory\)?| is non empty.*)?$",
     re.DOTALL,
 )
+_STACK = re.compile(r"\n\s*at [\w.$]+\(")
+"""Apache's NameNode tells where in its code it refuses."""
 _DENIED = re.compile(
     r"user=(?P<user>[^,]*), access=(?P<access>\w+), inode=\"(?P<path>.*?)\":"
     r"(?P<owner>[^:]*:[^:]*):(?P<mode>\S+)"
@@ -112,6 +114,7 @@ def sentence(error: OSError) -> str:
 
 def _refusal(class_name: str, message: str, path: str) -> OSError:
     number = _NUMBERS.get(class_name, errno.EIO)
+    message = _STACK.split(message, maxsplit=1)[0]
     match number:
         case errno.ENOENT:
             if "not a file" in message:
@@ -181,4 +184,4 @@ def _first_line(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return text.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
+    return text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\'", "'")

@@ -20,6 +20,11 @@ MISSING = [
     RemoteError(java.FILE_NOT_FOUND, "Directory does not exist: /x"),
     RemoteError(java.FILE_NOT_FOUND, "cannot find /x"),
     RemoteError(
+        java.FILE_NOT_FOUND,
+        "File does not exist: /x\n\tat org.apache.hadoop.hdfs.server.namenode.INodeFile.valueOf"
+        "(INodeFile.java:87)\n\tat java.lang.Thread.run(Thread.java:840)\n",
+    ),
+    RemoteError(
         java.FILE_NOT_FOUND, "Failed to append to non-existent file /x for client 127.0.0.1"
     ),
 ]
