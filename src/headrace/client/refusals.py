@@ -23,7 +23,8 @@ _NATIVE = re.compile(r'^RPCError\("(?P<class_name>[\w.$]+)", "(?P<message>.*)"\)
 _NATIVE_OTHER = re.compile(r'^(?P<kind>\w+)\("(?P<message>.*)"\)$', re.DOTALL)
 _PATH = re.compile(
     r"(?:^|[\s`])(?P<path>/.*?)"
-    r"(?: is not found\.?| not found\.?| does not exist\.?| for client .*| \(inode .*|"
+    r"(?: already exists.*| is not found\.?|"
+    r" not found\.?| does not exist\.?| for client .*| \(inode .*|"
     r"': .*|:? \(?[Ii]s not a directory\)?| is non empty.*)?$",
     re.DOTALL,
 )
@@ -150,7 +151,7 @@ def _exists(message: str, path: str) -> OSError:
         return _made(errno.EISDIR, IS_A_DIRECTORY, path)
     if "not a directory" in message:
         return _made(errno.EEXIST, f"{EXISTS} and is {NOT_A_DIRECTORY}", _path_in(message) or path)
-    return _made(errno.EEXIST, EXISTS, path)
+    return _made(errno.EEXIST, EXISTS, _path_in(message) or path)
 
 
 def _denied(message: str, path: str) -> OSError:

@@ -58,6 +58,11 @@ def test_what_is_no_directory(error: Exception) -> None:
     [
         (FileNotFoundError("Path is not a file: /x"), IsADirectoryError, "/x: is a directory"),
         (FileExistsError("/x for client 127.0.0.1 already exists"), FileExistsError, "already ex"),
+        (
+            FileExistsError("rename destination /y already exists"),
+            FileExistsError,
+            "/y: already exists",
+        ),
         (FileExistsError("/x already exists as a directory"), IsADirectoryError, "is a directory"),
         (
             FileExistsError("Path is not a directory: /x"),
