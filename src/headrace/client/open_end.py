@@ -8,6 +8,7 @@ which asks the others how far the block goes. Must not know: what is done with t
 """
 
 import errno
+import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -46,13 +47,13 @@ class OpenEnd:
                     yield chunk
                 return
             except urllib.error.HTTPError as error:
-                failure = f"{node}: {error.read(_MESSAGE_BYTES_MAX).decode(errors='replace')}"
+                failure = f"{node}: {_said(error)}"
             except OSError as error:
                 failure = f"{node}: {error}"
             if sent:
                 break
         raise OSError(
-            errno.EAGAIN,
+            errno.EBUSY,
             "its last block is being written or recovered, and no DataNode gives its bytes: try "
             f"again in a moment ({failure})",
             self.path,
@@ -72,6 +73,14 @@ class OpenEnd:
         with opener.open(url, timeout=_TIMEOUT_S) as answer:
             while chunk := answer.read(_CHUNK_BYTES):
                 yield chunk
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    try:
+        told = json.loads(error.read(_MESSAGE_BYTES_MAX))["RemoteException"]["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(error)
+    return str(told).partition("\n")[0]
 
 
 def open_end(namenode: NameNodeClient, path: str) -> OpenEnd | None:

@@ -366,6 +366,26 @@ def test_what_is_visible_of_a_file_that_is_being_written(
     assert fs("tail", "-c", "100000", path).stdout == more[-100_000:], "from both"
 
 
+def test_nobody_leaves_whom_the_rest_could_not_replace(fs: Fs, folder: str) -> None:
+    fs("put", "-", f"{folder}/f", stdin=b"x")
+    fs("setrep", "3", f"{folder}/f")
+    nodes = [one["name"] for one in loaded(fs("report", "--json"))["datanodes"]]
+    deadline = time.monotonic() + 30
+    while b"blocks with 3 replicas" not in (
+        told := fs("decommission", nodes[0], "--no-wait", status=1).stderr
+    ):
+        assert time.monotonic() < deadline, told
+    assert b"--force" in told
+    host = nodes[0].partition(":")[0]
+    for command in ("decommission", "maintenance"):
+        told = fs(command, host, "--no-wait", status=1).stderr
+        assert all(name.encode() in told for name in nodes), "whom it takes"
+        assert b"no DataNode would stay in service" in told
+    told = fs("decommission", "nowhere", status=1).stderr
+    assert nodes[0].encode() in told, "whom there is"
+    assert {one["state"] for one in loaded(fs("report", "--json"))["datanodes"]} == {"normal"}
+
+
 def test_all_commands_say_at_once_that_nobody_answers(fs: Fs, tmp_path: Path) -> None:
     local = tmp_path / "f"
     local.touch()
