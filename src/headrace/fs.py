@@ -19,11 +19,11 @@ import io
 import os
 import secrets
 import shutil
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from hdfs_native import FileReader
+from hdfs_native import FileReader, FileWriter, WriteOptions
 from hdfs_native.fsspec import BaseFileSystem, HdfsFileSystem
 
 from headrace.client.file_checksum import file_checksum
@@ -142,14 +142,19 @@ class FileSystem(HdfsFileSystem):
         overwrite: bool = True,
         replication: int | None = None,
         block_size: int | None = None,
-        **kwargs: Any,
+        **_kwargs: Any,
     ) -> Any:
+        path = self._strip_protocol(path)
         if mode == "rb":
-            file = _File(self.client.read(self._strip_protocol(path)))
-            return _BufferedFile(file, block_size or _BUFFER_BYTES)
-        if mode == "xb":
-            mode, overwrite = "wb", False
-        return super()._open(path, mode, overwrite, replication, block_size, **kwargs)
+            return _BufferedFile(_File(self.client.inner.read(path)), block_size or _BUFFER_BYTES)
+        if mode in ("wb", "xb"):
+            options = WriteOptions(
+                overwrite=overwrite and mode == "wb", replication=replication, block_size=block_size
+            )
+            return _Writer(self.client.inner.create(path, options))
+        if mode == "ab":
+            return _Writer(self.client.inner.append(path))
+        raise ValueError(f"mode {mode!r} is not supported: files are read, written or appended to")
 
     def cp_file(self, path1: str, path2: str, **_kwargs: Any) -> None:
         """Written aside and renamed over the target: readers see the old or the new file."""
@@ -192,8 +197,8 @@ class FileSystem(HdfsFileSystem):
 class _File(FileReader):
     """hdfs-native's reader, which panics if it is sought behind the end, and knows no lines."""
 
-    def __init__(self, reader: FileReader) -> None:
-        super().__init__(reader.inner)
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
         self._position = 0
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -224,6 +229,14 @@ class _File(FileReader):
 
     def readall(self) -> bytes:
         return self.read()
+
+
+class _Writer(FileWriter):
+    """hdfs-native's, but that what failed before the close is what is raised."""
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        with suppress(OSError) if kind is not None else nullcontext():
+            self.close()
 
 
 class _BufferedFile(io.BufferedReader):

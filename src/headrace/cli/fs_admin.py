@@ -12,10 +12,10 @@ import typer
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Data, Json, group
 from headrace.cli.fs_options import Fs, PathArgument
-from headrace.cli.fs_target import open_namenode, web_address_of
+from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
 from headrace.client.namenode import user_name
-from headrace.client.refusals import NO_SUCH_FILE
+from headrace.client.refusals import NO_SUCH_FILE, sentence
 
 _NO_QUOTA = -1
 _FSCK_TIMEOUT_S = 60
@@ -147,7 +147,8 @@ def fsck(
         "delete": delete,
     }
     query |= {name: "1" for name, wanted in flags.items() if wanted}
-    url = f"http://{http or web_address_of(fs, data)}/fsck?{urllib.parse.urlencode(query)}"
+    where = http or web_address_of(fs, data)
+    url = f"http://{where}/fsck?{urllib.parse.urlencode(query)}"
     try:
         # A copy takes as long as it takes.
         with urllib.request.urlopen(url, timeout=None if move else _FSCK_TIMEOUT_S) as response:
@@ -155,7 +156,11 @@ def fsck(
     except urllib.error.HTTPError as error:
         raise HeadraceError(error.read().decode().strip()) from None
     except OSError as error:
-        raise HeadraceError(f"can't ask {url}: {error}") from None
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        words = sentence(reason) if isinstance(reason, OSError) else str(reason)
+        raise unanswered(f"can't reach {where}: {words}") from None
+    if text.strip() == f"Path '{path}' does not exist":
+        raise HeadraceError(f"{path}: {NO_SUCH_FILE}")
     print(text.rstrip())
     if not text.rstrip().endswith("HEALTHY"):
         raise typer.Exit(1)

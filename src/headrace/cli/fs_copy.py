@@ -16,7 +16,7 @@ import typer
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.app import Data
-from headrace.cli.fs_data import CHUNK_BYTES, out, read_chunks
+from headrace.cli.fs_data import CHUNK_BYTES, closed_when_whole, out, read_chunks
 from headrace.cli.fs_options import Fs, Overwrite, Recursive
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
 from headrace.cli.fs_target import open_files, open_namenode
@@ -118,7 +118,7 @@ def _created(
     folders.make(name.rpartition("/")[0])
     aside = name + _COPYING
     try:
-        with client.create(aside, options) as sink:
+        with closed_when_whole(client.create(aside, options)) as sink:
             yield sink
     except BaseException as error:
         with contextlib.suppress(Exception):

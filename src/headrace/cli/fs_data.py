@@ -5,8 +5,9 @@ hdfs-native moves them, but for those of a block that is still being written (`c
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -128,6 +129,13 @@ def tail(
     out().flush()
 
 
+@contextmanager
+def closed_when_whole(sink: Any) -> Iterator[Any]:
+    """As `with sink`, but what failed before the close is what is told."""
+    yield sink
+    sink.close()
+
+
 def out() -> BinaryIO:
     return sys.stdout.buffer
 
@@ -151,7 +159,7 @@ def append(
     with (
         open_files(fs, data) as client,
         sys.stdin.buffer if source == "-" else Path(source).open("rb") as local,
-        client.append(path) as sink,
+        closed_when_whole(client.append(path)) as sink,
         progress("append", total) as bar,
     ):
         while chunk := local.read(CHUNK_BYTES):

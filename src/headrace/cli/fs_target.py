@@ -82,27 +82,30 @@ def _addresses_in(data: Path) -> tuple[str, str]:
 
 
 @contextmanager
-def told_failures(url: str, path: str = "") -> Iterator[None]:
+def told_failures(path: str = "") -> Iterator[None]:
     """What both clients and this machine's files raise, as one sentence."""
     try:
         yield
     except BrokenPipeError:
         raise
     except (RpcConnectionError, ConnectionError) as error:
-        words = sentence(error) if isinstance(error, OSError) else str(error)
-        raise HeadraceError(
-            f"{words}; is the file system up? `headrace status` tells of the local one and "
-            f"`headrace up` starts it, --fs names another than {url}"
-        ) from None
+        raise unanswered(sentence(error) if isinstance(error, OSError) else str(error)) from None
     except (OSError, RuntimeError, ValueError, RemoteError) as error:
         raise HeadraceError(sentence(as_oserror(error, path))) from None
+
+
+def unanswered(words: str) -> HeadraceError:
+    return HeadraceError(
+        f"{words}; is the file system up? `headrace status` tells of the local one, `headrace up` "
+        f"starts it, and --fs, --data or {FS_VARIABLE} names another"
+    )
 
 
 @contextmanager
 def open_files(fs: str | None, data: str | None) -> "Iterator[hdfs_native.Client]":
     """hdfs-native on the file system that was asked for."""
     url = fs_url_of(fs, data)
-    with told_failures(url):
+    with told_failures():
         yield telling_client(url)
 
 
@@ -110,6 +113,6 @@ def open_files(fs: str | None, data: str | None) -> "Iterator[hdfs_native.Client
 def open_namenode(fs: str | None, data: str | None, path: str = "") -> Iterator[NameNodeClient]:
     """Our own client, for what hdfs-native lacks; refusals that name no path are about `path`."""
     url = fs_url_of(fs, data)
-    with told_failures(url, path), NameNodeClient(url) as client:
+    with told_failures(path), NameNodeClient(url) as client:
         require_answer(url)
         yield client

@@ -28,6 +28,15 @@ _PATH = re.compile(
     r"': .*|:? \(?[Ii]s not a directory\)?| is non empty.*)?$",
     re.DOTALL,
 )
+_TOO_FEW = re.compile(
+    r"could only be written to (\d+) of the (\d+) minReplication nodes"
+    r"(?:\. There are (\d+) datanode\(s\) running)?"
+)
+"""How a NameNode, ours or Apache's, says that it found no place for a block."""
+
+_ALL_FAILED = re.compile(r"^All DataNodes failed: (?P<nodes>.*)$", re.DOTALL)
+_NODE = re.compile(r'ip_addr: "(?P<host>[^"]*)".*?xfer_port: (?P<port>\d+)', re.DOTALL)
+_OS_ERROR = re.compile(r"^(?P<words>.*) \(os error \d+\)$", re.DOTALL)
 _STACK = re.compile(r"\n\s*at [\w.$]+\(")
 """Apache's NameNode tells where in its code it refuses."""
 _DENIED = re.compile(
@@ -101,8 +110,8 @@ def as_oserror(error: Exception, path: str = "") -> OSError:
     other = _NATIVE_OTHER.match(text)
     if other is not None:
         number = errno.EINVAL if other["kind"].startswith("Invalid") else errno.EIO
-        return _made(number, _unescaped(other["message"]), path)
-    return _made(errno.EIO, text or type(error).__name__, path)
+        return _made(number, _readable(_unescaped(other["message"])), path)
+    return _made(errno.EIO, _readable(text) or type(error).__name__, path)
 
 
 def sentence(error: OSError) -> str:
@@ -111,6 +120,25 @@ def sentence(error: OSError) -> str:
     if error.errno is not None and words == os.strerror(error.errno):
         words = words[:1].lower() + words[1:]
     return f"{error.filename}: {words}" if error.filename else words
+
+
+def _readable(text: str) -> str:
+    """hdfs-native's words on DataNodes that it could not reach."""
+    found = _ALL_FAILED.match(text)
+    if found is not None:
+        nodes = [f"{one['host']}:{one['port']}" for one in _NODE.finditer(found["nodes"])]
+        return (
+            "none of the DataNodes that have its bytes could be read "
+            f"({', '.join(nodes) or 'there is none'}): "
+            "`headrace fs report` tells which live, `headrace fs fsck` what is lost"
+        )
+    found = _OS_ERROR.match(text)
+    if found is not None:
+        return (
+            f"a server of the file system: {found['words'].lower()}; `headrace fs report` tells "
+            "which DataNodes live"
+        )
+    return text
 
 
 def _refusal(class_name: str, message: str, path: str) -> OSError:
@@ -142,6 +170,8 @@ def _refusal(class_name: str, message: str, path: str) -> OSError:
                 "not snapshottable; `headrace fs snapshot allow` lets a directory have snapshots"
             )
             return _made(number, words, path)
+        case _ if (advice := no_room(message)) is not None:
+            return _made(errno.ENOSPC, advice, path)
         case _:
             return _made(number, message.strip() or class_name.rpartition(".")[2], path)
 
@@ -165,6 +195,19 @@ def _denied(message: str, path: str) -> OSError:
         f"{found['path']} ({found['owner']} {found['mode']}); who owns it can give that with "
         "`headrace fs chmod` or `setfacl`",
         path or found["path"],
+    )
+
+
+def no_room(text: str) -> str | None:
+    """What to do, if `text` says that a block found no place; else None."""
+    found = _TOO_FEW.search(text)
+    if found is None:
+        return None
+    taken, wanted, running = found.groups()
+    are = "" if running is None else f", {running} running"
+    return (
+        f"no DataNode has room or takes the block ({taken} of at least {wanted} took it{are}): "
+        "free or add disk space, or start DataNodes; `headrace fs report` shows what each has left"
     )
 
 

@@ -183,6 +183,17 @@ def test_moves_and_removals(files: FileSystem, folder: str) -> None:
     ]
 
 
+def test_a_file_is_open_until_it_is_closed(files: FileSystem, folder: str) -> None:
+    for mode, content in (("wb", b"one"), ("ab", b"two")):
+        file = files.open(f"{folder}/f", mode)
+        file.write(content)
+        file.write(b"!")
+        file.close()
+    assert files.cat_file(f"{folder}/f") == b"one!two!"
+    with pytest.raises(ValueError, match="not supported"):
+        files.open(f"{folder}/f", "r+b")
+
+
 def test_another_process_gets_the_same(files: FileSystem, folder: str) -> None:
     files.pipe_file(f"{folder}/f", b"x")
     assert pickle.loads(pickle.dumps(files)).cat_file(f"{folder}/f") == b"x"

@@ -109,6 +109,6 @@ def test_a_client_may_be_made_before_the_namenode_is_up() -> None:
 def test_files_of_this_machine_are_told_too(nowhere: Path) -> None:
     with (
         pytest.raises(HeadraceError, match="missing: no such file or directory"),
-        fs_target.told_failures("hdfs://a:1"),
+        fs_target.told_failures(),
     ):
         (nowhere / "missing").read_bytes()

@@ -89,6 +89,26 @@ def test_what_is_no_directory(error: Exception) -> None:
             PermissionError,
             "/x: permission denied: Access denied for user bob",
         ),
+        (
+            RuntimeError(
+                "All DataNodes failed: [DatanodeInfoProto { id: DatanodeIdProto { ip_addr: "
+                '"127.0.0.1", host_name: "a", datanode_uuid: "u", xfer_port: 9866, … }]'
+            ),
+            OSError,
+            "/x: none of the DataNodes that have its bytes could be read (127.0.0.1:9866)",
+        ),
+        (
+            OSError("Connection refused (os error 111)"),
+            OSError,
+            "/x: a server of the file system: connection refused",
+        ),
+        (
+            RemoteError(
+                java.IO, "File /x could only be written to 0 of the 1 minReplication nodes."
+            ),
+            OSError,
+            "/x: no DataNode has room",
+        ),
         (RpcConnectionError("can't reach a:1"), ConnectionError, "can't reach a:1"),
         (RuntimeError('InvalidPath("Unclosed group at pos 2")'), OSError, "/x: Unclosed group"),
         (RuntimeError("surprise"), OSError, "/x: surprise"),
