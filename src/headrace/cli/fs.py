@@ -23,12 +23,14 @@ __all__ = ["commands", "register"]
 
 
 def register(app: typer.Typer) -> None:
-    for part in (fs_look, fs_copy, fs_data, fs_rights, fs_acl, fs_admin, fs_nodes):
+    fs_look.add_to(commands)
+    for command in (mkdir, touch, mv, rm, expunge):
+        commands.command(command.__name__)(command)
+    for part in (fs_copy, fs_data, fs_rights, fs_acl, fs_admin, fs_nodes):
         part.add_to(commands)
     app.add_typer(commands)
 
 
-@commands.command("mkdir")
 def mkdir(
     paths: NewPaths,
     mode: Annotated[str, typer.Option("--mode", "-m", help="Permission, octal.")] = "755",
@@ -48,7 +50,6 @@ def mkdir(
             client.mkdirs(path, permission, True)
 
 
-@commands.command("touch")
 def touch(paths: NewPaths, fs: Fs = None, data: Data = None) -> None:
     """Make empty files; what exists gets the present as its time.
 
@@ -65,7 +66,6 @@ def touch(paths: NewPaths, fs: Fs = None, data: Data = None) -> None:
                 client.set_times(path, now_ms, now_ms)
 
 
-@commands.command("mv")
 def mv(
     sources: Annotated[
         list[str], typer.Argument(metavar="SOURCE…", help="Paths, or patterns in quotes.")
@@ -109,7 +109,6 @@ TrashInterval = Annotated[
 ]
 
 
-@commands.command("rm")
 def rm(
     paths: Paths,
     recursive: Recursive = False,
@@ -144,7 +143,6 @@ def rm(
             say(f"deleted {path}")
 
 
-@commands.command("expunge")
 def expunge(
     immediate: Annotated[
         bool, typer.Option("--immediate", help="Delete all of it, not only what is old.")

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.app import group
+from headrace.cli.fs_paths import absolute
 
 commands = group("fs", "Files of an HDFS: look, copy, move, keep up.")
 
@@ -12,7 +13,12 @@ Fs = Annotated[
     str | None,
     typer.Option("--fs", metavar="hdfs://HOST:PORT", help="Default: $HEADRACE_FS."),
 ]
-PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="A path in the file system.")]
+PathArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="A path in the file system.", callback=lambda v: absolute(v)
+    ),
+]
 Paths = Annotated[
     list[str],
     typer.Argument(

@@ -5,15 +5,24 @@ the matches: each name of a path is matched by itself, `\\` before a character t
 Must not know: what is done with the paths. Targets are names, never patterns.
 """
 
+import posixpath
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.base.errors import HeadraceError, UsageError
+from headrace.client.namenode import user_name
 
 if TYPE_CHECKING:
     import hdfs_native
 
 _SPECIAL = frozenset("*?[{\\")
+
+
+def absolute(path: str) -> str:
+    """Paths that do not begin with `/` are below /user/NAME, as with `hdfs dfs`."""
+    if path.startswith("/"):
+        return path
+    return posixpath.normpath(posixpath.join("/user", user_name(), path))
 
 
 def is_pattern(path: str) -> bool:
@@ -33,6 +42,7 @@ def expand_one(client: "hdfs_native.Client", path: str) -> str:
 
 
 def _matches(client: "hdfs_native.Client", path: str) -> list[str]:
+    path = absolute(path)
     if not is_pattern(path):
         return [path]
     found = sorted(status.path for status in client.glob_status(path))

@@ -187,6 +187,18 @@ def test_empty_folders_travel_too(fs: Fs, folder: str, tmp_path: Path) -> None:
     assert (tmp_path / "out/empty").is_dir()
 
 
+def test_paths_begin_at_home(fs: Fs, folder: str) -> None:
+    name = folder.strip("/")
+    fs("put", "-", f"{name}/f", stdin=b"x")
+    assert fs("cat", f"{name}/f").stdout == fs("cat", f"{name}/*").stdout == b"x"
+    fs("truncate", "0", f"{name}/f")
+    (home,) = {path.partition(f"/{name}")[0] for path in paths(fs("ls", name, "--json"))}
+    assert home.startswith("/user/")
+    told = fs("tail", f"{name}/none", status=1).stderr.decode()
+    assert told == f"headrace: {home}/{name}/none: no such file or directory\n"
+    fs("rm", "-r", name)
+
+
 def test_find_head_test_and_count(fs: Fs, folder: str) -> None:
     fs("put", "-", f"{folder}/a/f.txt", stdin=b"0123456789")
     fs("touch", f"{folder}/g.log")
