@@ -12,9 +12,10 @@ import typer
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Data, Json, group
 from headrace.cli.fs_options import Fs, PathArgument
-from headrace.cli.fs_target import open_namenode, web_address_of
+from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
 from headrace.client.namenode import user_name
+from headrace.client.refusals import NO_SUCH_FILE, sentence
 
 _NO_QUOTA = -1
 _FSCK_TIMEOUT_S = 60
@@ -146,7 +147,8 @@ def fsck(
         "delete": delete,
     }
     query |= {name: "1" for name, wanted in flags.items() if wanted}
-    url = f"http://{http or web_address_of(fs, data)}/fsck?{urllib.parse.urlencode(query)}"
+    where = http or web_address_of(fs, data)
+    url = f"http://{where}/fsck?{urllib.parse.urlencode(query)}"
     try:
         # A copy takes as long as it takes.
         with urllib.request.urlopen(url, timeout=None if move else _FSCK_TIMEOUT_S) as response:
@@ -154,7 +156,11 @@ def fsck(
     except urllib.error.HTTPError as error:
         raise HeadraceError(error.read().decode().strip()) from None
     except OSError as error:
-        raise HeadraceError(f"can't ask {url}: {error}") from None
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        words = sentence(reason) if isinstance(reason, OSError) else str(reason)
+        raise unanswered(f"can't reach {where}: {words}") from None
+    if text.strip() == f"Path '{path}' does not exist":
+        raise HeadraceError(f"{path}: {NO_SUCH_FILE}")
     print(text.rstrip())
     if not text.rstrip().endswith("HEALTHY"):
         raise typer.Exit(1)
@@ -162,8 +168,12 @@ def fsck(
 
 def quota(
     path: PathArgument,
-    names: Annotated[int | None, typer.Option("--names", help="Most names; -1: any.")] = None,
-    space: Annotated[int | None, typer.Option("--space", help="Most bytes; -1: any.")] = None,
+    names: Annotated[
+        int | None, typer.Option("--names", min=_NO_QUOTA, help="Most names; -1: any.")
+    ] = None,
+    space: Annotated[
+        int | None, typer.Option("--space", min=_NO_QUOTA, help="Most bytes; -1: any.")
+    ] = None,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,
@@ -176,7 +186,7 @@ def quota(
       headrace fs quota /events --names 10000 --space 1000000000
       headrace fs quota /events --names -1
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         if names is not None or space is not None:
             namenode.set_quota(path, names=names, space=space)
         found = namenode.quota(path)
@@ -197,7 +207,9 @@ def open_files(
       headrace fs open-files
       headrace fs open-files /events --json
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
+        if not namenode.exists(path):
+            raise HeadraceError(f"{path}: {NO_SUCH_FILE}")
         found = list(namenode.open_files(path))
     if as_json:
         print_json([{"path": one[0], "client": one[1], "host": one[2]} for one in found])
@@ -216,7 +228,7 @@ def allow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
     Examples:
       headrace fs snapshot allow /events
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.allow_snapshot(path)
 
 
@@ -228,7 +240,7 @@ def disallow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
     Examples:
       headrace fs snapshot disallow /events
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.disallow_snapshot(path)
 
 
@@ -249,7 +261,7 @@ def create(
       headrace fs snapshot create /events
       headrace fs snapshot create /events before-cleanup
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         print(namenode.create_snapshot(path, name))
 
 
@@ -261,7 +273,7 @@ def delete(path: PathArgument, name: SnapshotName, fs: Fs = None, data: Data = N
     Examples:
       headrace fs snapshot delete /events before-cleanup
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.delete_snapshot(path, name)
         say(f"deleted snapshot {name} of {path}")
 
@@ -280,7 +292,7 @@ def rename(
     Examples:
       headrace fs snapshot rename /events before-cleanup kept
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.rename_snapshot(path, name, new_name)
 
 
@@ -298,7 +310,7 @@ def list_snapshots(
       headrace fs snapshot list
       headrace fs snapshot list /events --json
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path or "") as namenode:
         if path is None:
             rows = [[found] for found in namenode.snapshottable()]
             columns = ["path"]
@@ -330,7 +342,7 @@ def diff(
       headrace fs snapshot diff /events monday tuesday
       headrace fs snapshot diff /events monday
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         changes = namenode.snapshot_diff(path, older, newer)
     if as_json:
         print_json([{"kind": one.kind, "path": one.path, "target": one.target} for one in changes])
