@@ -137,13 +137,25 @@ def test_an_old_name_directory_costs_what_it_never_knew_and_nothing_more() -> No
         dfs.namenode.start()
         with NameNodeClient(dfs.url) as admin:
             eventually(lambda: _future_bytes(admin) == 2 * 10 * 2_000, "both reports")
-            assert admin.safe_mode("leave") is True
-            assert admin.safe_mode("force_exit") is False
+        left = _safemode(dfs, "leave")
+        assert (left.returncode, left.stdout.splitlines()[0]) == (1, "safe mode is on")
+        assert "40000 bytes of blocks that this NameNode has never heard of" in left.stderr
+        assert _safemode(dfs, "force-exit").stdout == "safe mode is off\n"
         for index in range(3):
             _write(client, f"/new-{index}", b"z" * 2_000)
             assert _read(client, f"/new-{index}") == b"z" * 2_000
             assert _read(client, f"/kept-{index}") == b"k" * 2_000
         eventually(lambda: _replica_count(dfs) == 2 * 6, "the deletion of all that is not known")
+
+
+def _safemode(dfs: LocalFileSystem, action: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "headrace", "fs", "safemode", action, "--fs", dfs.url],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
 
 
 def _write(client: hdfs_native.Client, path: str, data: bytes) -> None:

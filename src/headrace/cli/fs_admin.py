@@ -14,8 +14,10 @@ from headrace.cli.app import Data, Json, group
 from headrace.cli.fs_options import Fs, PathArgument
 from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
-from headrace.client.namenode import user_name
+from headrace.client.namenode import NameNodeClient, user_name
 from headrace.client.refusals import NO_SUCH_FILE, sentence
+from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
 
 _NO_QUOTA = -1
 _FSCK_TIMEOUT_S = 60
@@ -27,6 +29,7 @@ class SafeModeAction(StrEnum):
     GET = "get"
     ENTER = "enter"
     LEAVE = "leave"
+    FORCE_EXIT = "force-exit"
 
 
 def add_to(commands: typer.Typer) -> None:
@@ -89,26 +92,52 @@ def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
 
 
 def safemode(
-    action: Annotated[SafeModeAction, typer.Argument(help="get, enter or leave.")] = (
-        SafeModeAction.GET
-    ),
+    action: Annotated[
+        SafeModeAction, typer.Argument(help="get, enter, leave or force-exit.")
+    ] = SafeModeAction.GET,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Tell whether writes are refused; stop or allow them.
+    """Tell whether writes are refused, and why; stop or allow them.
+
+    It stays on while DataNodes have blocks that the NameNode has never heard of: its name
+    directory may be an old one. With force-exit it is left, and those blocks are deleted.
 
     \b
     Examples:
       headrace fs safemode
       headrace fs safemode leave
+      headrace fs safemode force-exit
     """
     with open_namenode(fs, data) as namenode:
-        is_on = namenode.safe_mode(action.value)
+        is_on = namenode.safe_mode(action.value.replace("-", "_"))
+        reason = _why_safe(namenode) if is_on else None
+        lost_bytes = namenode.stats().get("blocks_in_future", 0) if is_on else 0
     if as_json:
-        print_json({"safe_mode": is_on})
+        print_json({"safe_mode": is_on, "reason": reason, "bytes_of_unknown_blocks": lost_bytes})
     else:
         print(f"safe mode is {'on' if is_on else 'off'}")
+        if reason:
+            print(reason)
+    if is_on and action in (SafeModeAction.LEAVE, SafeModeAction.FORCE_EXIT):
+        if lost_bytes and action is SafeModeAction.LEAVE:
+            raise HeadraceError(
+                f"safe mode was not left: DataNodes have {lost_bytes} bytes of blocks that this "
+                "NameNode has never heard of. If its name directory is an old one, stop it and "
+                "bring the newest; `headrace fs safemode force-exit` gives those bytes up"
+            )
+        raise HeadraceError("safe mode was not left")
+
+
+def _why_safe(namenode: NameNodeClient) -> str | None:
+    """In the NameNode's words, which come with each refusal of a change and not otherwise."""
+    try:
+        namenode.mkdirs("/", 0o755)  # which is there
+    except RemoteError as refusal:
+        if refusal.class_name == java.SAFE_MODE:
+            return refusal.message.partition("safe mode.")[2].strip().partition("\n")[0] or None
+    return None
 
 
 def fsck(

@@ -121,7 +121,8 @@ def test_the_cluster(fs: Fs, dfs: FileSystem) -> None:
     report = loaded(fs("report", "--json"))
     assert len(report["datanodes"]) == 3
     assert all(node["live"] for node in report["datanodes"])
-    assert loaded(fs("safemode", "--json")) == {"safe_mode": False}
+    told = {"safe_mode": False, "reason": None, "bytes_of_unknown_blocks": 0}
+    assert loaded(fs("safemode", "--json")) == told
     assert b"is HEALTHY" in fs("fsck", "--http", dfs.http_address, "/").stdout
     assert loaded(fs("open-files", "--json")) == []
 
@@ -326,7 +327,7 @@ def test_other_refusals_have_one_wording(
 
 def test_safe_mode_has_one_wording(fs: Fs, folder: str) -> None:
     fs("touch", f"{folder}/f")
-    fs("safemode", "enter")
+    assert b"turned on manually" in fs("safemode", "enter").stdout
     try:
         for words in (
             ("mkdir", f"{folder}/d"),
