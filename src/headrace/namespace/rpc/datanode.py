@@ -137,11 +137,9 @@ class DatanodeCalls:
         namenode = self._namenode
         uuid = request.registration.datanodeID.datanodeUuid
         self._uuids[call.client_id] = uuid
-        reports = [_storage_report(report) for report in request.reports]
-        self._report_missing_volumes(uuid, reports)
         answer = namenode.heartbeat(
             uuid,
-            reports,
+            [_storage_report(report) for report in request.reports],
             xceiver_count=request.xceiverCount,
             xmits_in_progress=request.xmitsInProgress,
             failed_volumes=request.failedVolumes,
@@ -158,18 +156,6 @@ class DatanodeCalls:
             ),
             fullBlockReportLeaseId=answer.full_block_report_lease_id,
         )
-
-    def _report_missing_volumes(self, uuid: str, reports: list[nodes.StorageReport]) -> None:
-        """A DataNode that came back without a volume makes no report of it any more: what was known
-        to be there is gone."""
-        node = self._namenode.datanodes.get(uuid)
-        if node is None or not node.is_alive or not reports:
-            return
-        named = {report.storage_id for report in reports}
-        for storage_id, storage in list(node.storages.items()):
-            is_awaited = not storage.has_reported and storage.report is None
-            if storage_id not in named and is_awaited:
-                self._namenode.block_report(uuid, nodes.StorageReport(storage_id), [])
 
     def on_client_gone(self, client_id: bytes) -> None:
         """A connection ended. If a DataNode's, it comes back with its next heartbeat, or never."""

@@ -139,34 +139,3 @@ def test_a_node_of_another_registration_is_not_heard(change: dict[str, Any]) -> 
             calls.handlers()[method](request, call)
         assert caught.value.class_name == java.UNREGISTERED_NODE
         assert known.uuid in caught.value.message
-
-
-def test_a_volume_that_a_datanode_came_back_without_is_lost() -> None:
-    """It would never be reported again, and what it held would count for ever."""
-    cluster = SimulatedNameNode(datanodes=3)
-    cluster.write("/f", 100)
-    (block,) = cluster.ns.blocks.values()
-    node = cluster.nodes[0]
-    calls = DatanodeCalls(cluster.namenode)
-    node.is_running = False
-    node.replicas.clear()
-    node.storage_id = "DS-of-the-other-volume"
-    node.is_running = True
-    node.register(report=False)
-    registration = pb.DatanodeRegistrationProto(
-        datanodeID=hdfs.DatanodeIDProto(datanodeUuid=node.uuid),
-        storageInfo=calls.storage_info(),
-        keys=NO_KEYS,
-    )
-    storage = hdfs.StorageReportProto(storageUuid=node.storage_id, capacity=1, remaining=1)
-    beat = pb.HeartbeatRequestProto(registration=registration, reports=[storage], failedVolumes=1)
-    assert len(block.replicas) == 3
-    calls.send_heartbeat(beat, RpcCall("hdfs", "", b"d" * 16, 1, 0, "10.0.0.1"))
-    cluster.advance(10)
-    assert len(block.replicas) == 2
-    node.beat()
-    descriptor = cluster.namenode.datanodes.get(node.uuid)
-    assert descriptor is not None
-    assert list(descriptor.storages) == [node.storage_id]
-    cluster.run(10_000)
-    assert len(block.replicas) == 3
