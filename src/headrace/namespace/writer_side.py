@@ -4,8 +4,9 @@ Owns: the conversation with one writer of one file, leases' limits, and block re
 Must not know: RPC messages.
 
 A writer that ends a block usually asks before the DataNodes' reports are in. HDFS says "not yet"
-and the client sleeps; here the answer waits for the report, up to `complete_wait_ms`. Who wants a block
-right after a start, before any DataNode is back, waits for the first: HDFS says that there are none.
+and the client sleeps; here the answer waits for the report, up to `complete_wait_ms`. Who wants a
+block right after a start, before any DataNode is back, waits for the first: HDFS says that there
+are none.
 """
 
 from collections.abc import Callable, Sequence
