@@ -18,6 +18,7 @@ from headrace.base.promise import Promise
 from headrace.base.storage import Storage
 from headrace.namespace import checkpoint
 from headrace.namespace.journal import Journal
+from headrace.namespace.room import Room
 from headrace.namespace.settings import NamespaceSettings
 from headrace.runtime.disk import DiskStorage
 
@@ -36,6 +37,7 @@ class Checkpoints:
         journal: Journal,
         directory: str,
         settings: NamespaceSettings,
+        room: Room,
         *,
         storage: Storage,
         clock: Clock,
@@ -45,6 +47,7 @@ class Checkpoints:
         self._journal = journal
         self._directory = directory
         self._settings = settings
+        self._room = room
         self._storage = storage
         self._clock = clock
         self._timers = timers
@@ -65,7 +68,8 @@ class Checkpoints:
         is_due = edits >= self._settings.checkpoint_edits or (
             edits > 1 and age_ms >= self._settings.checkpoint_interval_ms
         )
-        if is_due and self._child is None:
+        # What room there is on a disk that is almost full is for edits; an operator may differ.
+        if is_due and self._child is None and not self._room.is_short:
             self.build()
         self._timers.call_later(_LOOK_MS, self._look)
 

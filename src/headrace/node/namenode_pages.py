@@ -86,18 +86,27 @@ class NameNodePages:
         """200 while everything is in service, 503 with the reason otherwise."""
         namenode = self._namenode
         stats = namenode.fs_stats()
-        status = "degraded" if stats.missing_blocks else "ok"
+        safe_mode = namenode.safe_mode
+        status = "degraded" if stats.missing_blocks or safe_mode.lack_of_room else "ok"
         body = {
             "status": status,
             "role": "namenode",
             "state": "active",
             "cluster_id": namenode.ns.cluster_id,
-            "safe_mode": namenode.safe_mode.is_on,
+            "safe_mode": safe_mode.is_on,
+            "safe_mode_tip": self._safe_mode_tip(),
+            "name_dir_full": bool(safe_mode.lack_of_room),
             "live_datanodes": len(namenode.datanodes.live()),
             "doubtful_datanodes": len(namenode.datanodes.doubtful()),
             "missing_blocks": stats.missing_blocks,
         }
         return _json(body, 200 if status == "ok" else 503)
+
+    def _safe_mode_tip(self) -> str:
+        namenode = self._namenode
+        if not namenode.safe_mode.is_on:
+            return ""
+        return namenode.safe_mode.tip(len(namenode.datanodes.live()))
 
     def conf(self, _: WebRequest) -> WebResponse:
         properties = [{"key": key, "value": value} for key, value in self._config.items()]
@@ -259,7 +268,17 @@ class NameNodePages:
             ("blocks_corrupt", "Blocks with a corrupt replica.", stats.corrupt_blocks),
             ("blocks_missing", "Blocks without a good replica.", stats.missing_blocks),
             ("safe_mode", "1 while writes are refused.", int(namenode.safe_mode.is_on)),
+            *self._room_gauges(),
             ("resident_bytes_max", "Most memory ever resident.", resident_kib * 1024),
+        ]
+
+    def _room_gauges(self) -> list[tuple[str, str, int]]:
+        room = self._namenode.room
+        if room is None:
+            return []
+        return [
+            ("name_dir_full", "1 while too little room is left for edits.", int(room.is_short)),
+            ("name_dir_free_bytes", "Bytes left where the edit log is.", room.free_bytes),
         ]
 
 

@@ -321,7 +321,8 @@ class DiskStorage:
         except OSError as error:
             raise StorageError(path, error) from error
         file.truncate(0)
-        file.write([f"{os.getpid()}\n".encode()])
+        with suppress(DiskFullError):  # who is refused does not hear by whom then
+            file.write([f"{os.getpid()}\n".encode()])
         self._locks.append(file)
         return None
 
