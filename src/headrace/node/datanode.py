@@ -370,6 +370,7 @@ class DatanodeNode:
             frame_bytes_max=self._config["ipc.maximum.data.length"],
             connections_max=self._config["ipc.server.max.connections"],
             idle_timeout_ms=self._config["ipc.client.connection.idle-timeout"],
+            keeps_shared_buffers=False,
         )
         self._ipc = TcpServer(
             self._loop,

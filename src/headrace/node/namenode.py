@@ -274,6 +274,7 @@ class NameNodeProcess:
             frame_bytes_max=config["ipc.maximum.data.length"],
             connections_max=config["ipc.server.max.connections"],
             idle_timeout_ms=config["ipc.client.connection.idle-timeout"],
+            keeps_shared_buffers=False,
         )
         self._server = TcpServer(
             self._loop,
