@@ -318,7 +318,7 @@ class DatanodeNode:
                 {
                     "/metrics": _without_request(pages.metrics),
                     "/health": _without_request(pages.health),
-                    "/jmx": _without_request(pages.jmx),
+                    "/jmx": pages.jmx,
                 },
                 self.log,
                 streams=self._webhdfs_stream,

@@ -42,6 +42,7 @@ from headrace.namespace.racks import Racks
 from headrace.namespace.room import Room
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.node.hdfs_settings import load_config, parse_address, refuse_exposed
+from headrace.node.namenode_beans import NameNodeBeans
 from headrace.node.namenode_checkpoint import Checkpoints
 from headrace.node.namenode_pages import FSCK, NameNodePages, webhdfs_page
 from headrace.node.namenode_salvage import Salvager
@@ -131,8 +132,16 @@ class NameNodeProcess:
         self._endpoint = namenode_endpoint(
             namenode, groups, self._on_handler_failure, forget_groups=groups.forget
         )
+        beans = NameNodeBeans(
+            namenode,
+            self._endpoint,
+            self._server,
+            self._checkpoints,
+            rpc_address,
+            self._config["dfs.namenode.rpc-address"],
+        )
         pages = NameNodePages(
-            namenode, self._endpoint, self._server, self._wakefulness, self._config
+            namenode, self._endpoint, self._server, self._wakefulness, self._config, beans
         )
         webhdfs = webhdfs_page(namenode, groups, address_text(rpc_address))
         streams = self._proxied_streams(rpc_address)

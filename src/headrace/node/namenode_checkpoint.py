@@ -57,6 +57,16 @@ class Checkpoints:
         offsets = checkpoint.image_offsets(storage, directory)
         self._last_offset = offsets[0] if offsets else -1
         self._last_ms = clock.monotonic_ms()
+        self._built_offset = self._last_offset
+        self.built_ms = 0
+        """When the newest one was built; 0: there is none."""
+        if offsets:
+            self.built_ms = storage.modified_ms(checkpoint.image_path(directory, offsets[0]))
+
+    @property
+    def edits_since(self) -> int:
+        """Durable edits that the newest one lacks."""
+        return self._journal.high_watermark - 1 - self._built_offset
 
     def start(self) -> None:
         self._timers.call_later(_FIRST_LOOK_MS, self._look)
@@ -99,6 +109,7 @@ class Checkpoints:
         self._child = None
         took_ms = self._clock.monotonic_ms() - self._last_ms
         if status == 0:
+            self._built_offset, self.built_ms = self._last_offset, self._clock.now_ms()
             checkpoint.retire(
                 self._storage, self._directory, self._journal.log, self._clock.now_ms()
             )
