@@ -12,7 +12,7 @@ checkpoint and log is refused.
 import gc
 from collections.abc import Callable
 
-from headrace.base.errors import CorruptionError, StorageError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.limits import MIB
 from headrace.base.storage import Storage
 from headrace.log.partition_log import PartitionLog
@@ -111,13 +111,17 @@ def build(storage: Storage, directory: str, end_offset: int, settings: Namespace
 
 
 def save(storage: Storage, directory: str, ns: Namespace) -> str:
-    """Written beside, synced, renamed: a name means a whole file."""
+    """Written beside, synced, renamed: a name means a whole file. Of the room that is reserved for
+    edits it takes no more than half."""
+    kept_bytes = ns.settings.resource_reserved_bytes // 2
     path = image_path(directory, ns.last_offset)
     temporary = f"{path}{_UNFINISHED}"
     _remove_unfinished(storage, directory)
     file = storage.open(temporary, create=True)
     try:
         for piece in write_image(ns):
+            if kept_bytes:
+                _check_room(storage, directory, kept_bytes)
             file.write([piece])
         storage.sync_now(file)
     except StorageError:
@@ -128,6 +132,12 @@ def save(storage: Storage, directory: str, ns: Namespace) -> str:
     storage.rename(temporary, path)
     storage.sync_directory(directory)
     return path
+
+
+def _check_room(storage: Storage, directory: str, kept_bytes: int) -> None:
+    free_bytes = storage.free_bytes(directory)
+    if free_bytes < kept_bytes:
+        raise DiskFullError(directory, f"{free_bytes} bytes are left, which edits may want")
 
 
 def _remove_unfinished(storage: Storage, directory: str) -> None:

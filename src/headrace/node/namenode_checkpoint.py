@@ -4,7 +4,7 @@ Owns: the child. The NameNode goes on meanwhile: the child reads the newest chec
 log's files, up to an offset that was durable when it was started.
 Must not know: the format (`namespace.checkpoint`).
 
-    python -m headrace.node.namenode_checkpoint DIRECTORY END_OFFSET
+    python -m headrace.node.namenode_checkpoint DIRECTORY END_OFFSET RESERVED_BYTES
 """
 
 import os
@@ -89,7 +89,8 @@ class Checkpoints:
         self._waiting.append(done)
         if self._child is None:
             end_offset = self._journal.high_watermark
-            command = [sys.executable, "-m", __name__, self._directory, str(end_offset)]
+            words = (self._directory, str(end_offset), str(self._room.reserved_bytes))
+            command = [sys.executable, "-m", __name__, *words]
             self._events.info("checkpoint_started", end_offset=end_offset)
             self._child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
@@ -129,10 +130,11 @@ class Checkpoints:
 
 
 def main(arguments: list[str]) -> int:
-    directory, end_offset = arguments
+    directory, end_offset, reserved_bytes = arguments
+    settings = NamespaceSettings(resource_reserved_bytes=int(reserved_bytes))
     os.nice(_NICENESS)
     try:
-        checkpoint.build(DiskStorage(), directory, int(end_offset), NamespaceSettings())
+        checkpoint.build(DiskStorage(), directory, int(end_offset), settings)
     except HeadraceError as error:
         print(f"checkpoint failed: {error}", file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ import errno
 import pytest
 from tests.unit.namespace.refusing import refused
 
+from headrace.base.errors import DiskFullError
 from headrace.base.limits import MIB
 from headrace.namespace import checkpoint
 from headrace.namespace.requests import GetFileInfo, GetListing, Mkdirs
@@ -160,6 +161,17 @@ def test_a_disk_that_does_not_answer_changes_nothing() -> None:
     room = Room(SimulatedDisk(), "/gone", RESERVED)
     assert room.look() is False
     assert (room.is_short, room.free_bytes) == (False, -1)
+
+
+def test_a_checkpoint_leaves_edits_half_of_what_is_reserved() -> None:
+    cluster = on_disk(1 << 40)
+    cluster.ask(Mkdirs("/a", 0o755))
+    cluster.disk.capacity_bytes = RESERVED // 2 - 1
+    with pytest.raises(DiskFullError, match="edits may want"):
+        cluster.checkpoint()
+    assert not [name for name in cluster.disk.list("name") if "fsimage" in name]
+    cluster.disk.capacity_bytes = RESERVED - 1
+    assert cluster.checkpoint() > 0, "as saveNamespace wants it in safe mode"
 
 
 def test_a_checkpoint_that_found_no_room_gives_back_what_it_took() -> None:
