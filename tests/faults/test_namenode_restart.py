@@ -2,16 +2,20 @@
 
 import getpass
 import json
+import shutil
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import hdfs_native
 import pytest
 from google.protobuf.message import Message
+from tests.faults.test_datanode_kill import eventually, is_live
 
 from headrace.client.hadoop_rpc import BlockingRpcClient
+from headrace.client.namenode import NameNodeClient
 from headrace.testing.filesystem import LocalFileSystem, ProcessError
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos.acl_pb2 import FsPermissionProto
@@ -138,3 +142,63 @@ def test_two_namenodes_on_one_folder(dfs: LocalFileSystem) -> None:
     assert second.returncode == 1
     assert "is in use by process" in second.stderr
     assert Admin(dfs).names() == ["a"]
+
+
+def test_an_old_name_directory_costs_what_it_never_knew_and_nothing_more() -> None:
+    """D5, D14: it keeps safe mode on; given up by force, nothing old is taken for something new."""
+    with LocalFileSystem(datanodes=2, settings={"dfs.replication": 2}) as dfs:
+        client = hdfs_native.Client(dfs.url)
+        for index in range(3):
+            _write(client, f"/kept-{index}", b"k" * 2_000)
+        dfs.namenode.stop()
+        name = dfs.namenode.data / "name"
+        old = name.with_name("old")
+        shutil.copytree(name, old)
+        dfs.namenode.start()
+        eventually(lambda: is_live(dfs, 2), "both DataNodes")
+        for index in range(10):
+            _write(client, f"/lost-{index}", b"y" * 2_000)
+        dfs.namenode.kill()
+        shutil.rmtree(name)
+        old.rename(name)
+        dfs.namenode.start()
+        with NameNodeClient(dfs.url) as admin:
+            eventually(lambda: _future_bytes(admin) == 2 * 10 * 2_000, "both reports")
+        left = _safemode(dfs, "leave")
+        assert (left.returncode, left.stdout.splitlines()[0]) == (1, "safe mode is on")
+        assert "40000 bytes of blocks that this NameNode has never heard of" in left.stderr
+        assert _safemode(dfs, "force-exit").stdout == "safe mode is off\n"
+        for index in range(3):
+            _write(client, f"/new-{index}", b"z" * 2_000)
+            assert _read(client, f"/new-{index}") == b"z" * 2_000
+            assert _read(client, f"/kept-{index}") == b"k" * 2_000
+        eventually(lambda: _replica_count(dfs) == 2 * 6, "the deletion of all that is not known")
+
+
+def _safemode(dfs: LocalFileSystem, action: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "headrace", "fs", "safemode", action, "--fs", dfs.url],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def _write(client: hdfs_native.Client, path: str, data: bytes) -> None:
+    with client.create(path) as file:
+        file.write(data)
+
+
+def _read(client: hdfs_native.Client, path: str) -> bytes:
+    with client.read(path) as file:
+        return bytes(file.read())
+
+
+def _future_bytes(admin: NameNodeClient) -> int:
+    return int(admin.call("getFsStats", pb.GetFsStatusRequestProto()).blocks_in_future)
+
+
+def _replica_count(dfs: LocalFileSystem) -> int:
+    found = (path for node in dfs.datanodes for path in node.data.rglob("blk_*"))
+    return sum(1 for path in found if path.suffix != ".meta")

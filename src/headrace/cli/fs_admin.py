@@ -12,9 +12,12 @@ import typer
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Data, Json, group
 from headrace.cli.fs_options import Fs, PathArgument
-from headrace.cli.fs_target import open_namenode, web_address_of
+from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
-from headrace.client.namenode import user_name
+from headrace.client.namenode import NameNodeClient, user_name
+from headrace.client.refusals import NO_SUCH_FILE, sentence
+from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
 
 _NO_QUOTA = -1
 _FSCK_TIMEOUT_S = 60
@@ -26,6 +29,7 @@ class SafeModeAction(StrEnum):
     GET = "get"
     ENTER = "enter"
     LEAVE = "leave"
+    FORCE_EXIT = "force-exit"
 
 
 def add_to(commands: typer.Typer) -> None:
@@ -88,26 +92,52 @@ def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
 
 
 def safemode(
-    action: Annotated[SafeModeAction, typer.Argument(help="get, enter or leave.")] = (
-        SafeModeAction.GET
-    ),
+    action: Annotated[
+        SafeModeAction, typer.Argument(help="get, enter, leave or force-exit.")
+    ] = SafeModeAction.GET,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Tell whether writes are refused; stop or allow them.
+    """Tell whether writes are refused, and why; stop or allow them.
+
+    It stays on while DataNodes have blocks that the NameNode has never heard of: its name
+    directory may be an old one. With force-exit it is left, and those blocks are deleted.
 
     \b
     Examples:
       headrace fs safemode
       headrace fs safemode leave
+      headrace fs safemode force-exit
     """
     with open_namenode(fs, data) as namenode:
-        is_on = namenode.safe_mode(action.value)
+        is_on = namenode.safe_mode(action.value.replace("-", "_"))
+        reason = _why_safe(namenode) if is_on else None
+        lost_bytes = namenode.stats().get("blocks_in_future", 0) if is_on else 0
     if as_json:
-        print_json({"safe_mode": is_on})
+        print_json({"safe_mode": is_on, "reason": reason, "bytes_of_unknown_blocks": lost_bytes})
     else:
         print(f"safe mode is {'on' if is_on else 'off'}")
+        if reason:
+            print(reason)
+    if is_on and action in (SafeModeAction.LEAVE, SafeModeAction.FORCE_EXIT):
+        if lost_bytes and action is SafeModeAction.LEAVE:
+            raise HeadraceError(
+                f"safe mode was not left: DataNodes have {lost_bytes} bytes of blocks that this "
+                "NameNode has never heard of. If its name directory is an old one, stop it and "
+                "bring the newest; `headrace fs safemode force-exit` gives those bytes up"
+            )
+        raise HeadraceError("safe mode was not left")
+
+
+def _why_safe(namenode: NameNodeClient) -> str | None:
+    """In the NameNode's words, which come with each refusal of a change and not otherwise."""
+    try:
+        namenode.mkdirs("/", 0o755)  # which is there
+    except RemoteError as refusal:
+        if refusal.class_name == java.SAFE_MODE:
+            return refusal.message.partition("safe mode.")[2].strip().partition("\n")[0] or None
+    return None
 
 
 def fsck(
@@ -146,7 +176,8 @@ def fsck(
         "delete": delete,
     }
     query |= {name: "1" for name, wanted in flags.items() if wanted}
-    url = f"http://{http or web_address_of(fs, data)}/fsck?{urllib.parse.urlencode(query)}"
+    where = http or web_address_of(fs, data)
+    url = f"http://{where}/fsck?{urllib.parse.urlencode(query)}"
     try:
         # A copy takes as long as it takes.
         with urllib.request.urlopen(url, timeout=None if move else _FSCK_TIMEOUT_S) as response:
@@ -154,7 +185,11 @@ def fsck(
     except urllib.error.HTTPError as error:
         raise HeadraceError(error.read().decode().strip()) from None
     except OSError as error:
-        raise HeadraceError(f"can't ask {url}: {error}") from None
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        words = sentence(reason) if isinstance(reason, OSError) else str(reason)
+        raise unanswered(f"can't reach {where}: {words}") from None
+    if text.strip() == f"Path '{path}' does not exist":
+        raise HeadraceError(f"{path}: {NO_SUCH_FILE}")
     print(text.rstrip())
     if not text.rstrip().endswith("HEALTHY"):
         raise typer.Exit(1)
@@ -162,8 +197,12 @@ def fsck(
 
 def quota(
     path: PathArgument,
-    names: Annotated[int | None, typer.Option("--names", help="Most names; -1: any.")] = None,
-    space: Annotated[int | None, typer.Option("--space", help="Most bytes; -1: any.")] = None,
+    names: Annotated[
+        int | None, typer.Option("--names", min=_NO_QUOTA, help="Most names; -1: any.")
+    ] = None,
+    space: Annotated[
+        int | None, typer.Option("--space", min=_NO_QUOTA, help="Most bytes; -1: any.")
+    ] = None,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,
@@ -176,7 +215,7 @@ def quota(
       headrace fs quota /events --names 10000 --space 1000000000
       headrace fs quota /events --names -1
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         if names is not None or space is not None:
             namenode.set_quota(path, names=names, space=space)
         found = namenode.quota(path)
@@ -197,7 +236,9 @@ def open_files(
       headrace fs open-files
       headrace fs open-files /events --json
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
+        if not namenode.exists(path):
+            raise HeadraceError(f"{path}: {NO_SUCH_FILE}")
         found = list(namenode.open_files(path))
     if as_json:
         print_json([{"path": one[0], "client": one[1], "host": one[2]} for one in found])
@@ -216,7 +257,7 @@ def allow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
     Examples:
       headrace fs snapshot allow /events
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.allow_snapshot(path)
 
 
@@ -228,7 +269,7 @@ def disallow(path: PathArgument, fs: Fs = None, data: Data = None) -> None:
     Examples:
       headrace fs snapshot disallow /events
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.disallow_snapshot(path)
 
 
@@ -249,7 +290,7 @@ def create(
       headrace fs snapshot create /events
       headrace fs snapshot create /events before-cleanup
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         print(namenode.create_snapshot(path, name))
 
 
@@ -261,7 +302,7 @@ def delete(path: PathArgument, name: SnapshotName, fs: Fs = None, data: Data = N
     Examples:
       headrace fs snapshot delete /events before-cleanup
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.delete_snapshot(path, name)
         say(f"deleted snapshot {name} of {path}")
 
@@ -280,7 +321,7 @@ def rename(
     Examples:
       headrace fs snapshot rename /events before-cleanup kept
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         namenode.rename_snapshot(path, name, new_name)
 
 
@@ -298,7 +339,7 @@ def list_snapshots(
       headrace fs snapshot list
       headrace fs snapshot list /events --json
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path or "") as namenode:
         if path is None:
             rows = [[found] for found in namenode.snapshottable()]
             columns = ["path"]
@@ -330,7 +371,7 @@ def diff(
       headrace fs snapshot diff /events monday tuesday
       headrace fs snapshot diff /events monday
     """
-    with open_namenode(fs, data) as namenode:
+    with open_namenode(fs, data, path) as namenode:
         changes = namenode.snapshot_diff(path, older, newer)
     if as_json:
         print_json([{"kind": one.kind, "path": one.path, "target": one.target} for one in changes])

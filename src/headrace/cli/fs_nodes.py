@@ -1,5 +1,6 @@
 """`headrace fs decommission|recommission|maintenance|balance`: the DataNodes themselves."""
 
+import sys
 import time
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,16 +14,24 @@ from headrace.cli.fs_target import open_namenode
 from headrace.cli.output import print_json, progress, say
 from headrace.client import balancer
 from headrace.client.datanode_transfer import MoveRefused, replace_block
-from headrace.client.namenode import AdminProgress, NameNodeClient
+from headrace.client.leaving_nodes import NORMAL, nodes_named, rest_without
+from headrace.client.namenode import AdminProgress, DatanodeReport, NameNodeClient
+from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
 
 _POLL_S = 0.5
 _IDLE_ROUNDS_MAX = 5
 _HEARTBEATS = 3
 _REPORTS_WAIT_S = 60.0
+_SAY_EVERY_S = 10.0
 _UNDER_WAY = ("DECOMMISSION_INPROGRESS", "ENTERING_MAINTENANCE")
+_RESTING = ("entering_maintenance", "in_maintenance")
 
 NodeName = Annotated[
     str, typer.Argument(metavar="NODE", help="HOST:PORT as `report` names it, or a host.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Though those that stay can't hold every replica.")
 ]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Until it may be stopped.")]
 
@@ -36,17 +45,36 @@ def add_to(commands: typer.Typer) -> None:
 
 
 def decommission(
-    node: NodeName, wait: Wait = True, fs: Fs = None, data: Data = None, as_json: Json = False
+    node: NodeName,
+    wait: Wait = True,
+    force: Force = False,
+    fs: Fs = None,
+    data: Data = None,
+    as_json: Json = False,
 ) -> None:
     """Copy everything off a DataNode, for good: it may be stopped when this ends.
+
+    A host's name stands for all DataNodes on it. Nothing is begun if those that stay could not hold
+    every replica; run again, it waits for what was begun.
 
     \b
     Examples:
       headrace fs decommission 127.0.0.1:9866
-      headrace fs decommission 127.0.0.1:9866 --no-wait
+      headrace fs decommission 127.0.0.1:9866 --no-wait --json
+      headrace fs decommission storage-7.example
     """
     with open_namenode(fs, data) as namenode:
-        namenode.set_admin_state(node, "DECOMMISSIONED")
+        found = nodes_named(node, namenode.datanodes())
+        fresh = [one for one in found if one.state in (NORMAL, *_RESTING)]
+        if fresh and not force:
+            objection = rest_without(namenode, fresh).objection()
+            if objection is not None:
+                names = ", ".join(one.name for one in fresh)
+                raise HeadraceError(
+                    f"{names} can't leave: {objection}; --force has them leave all the same, which "
+                    "may never be done"
+                )
+        _order(namenode, found, node, "DECOMMISSIONED", doing="leaving")
         _follow(namenode, node, wait=wait, as_json=as_json)
 
 
@@ -56,11 +84,14 @@ def maintenance(
         int, typer.Option("--minutes", min=0, help="It ends by itself after so many; 0: never.")
     ] = 0,
     wait: Wait = True,
+    force: Force = False,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Let a DataNode be away for a while: its blocks are readable, but not copied elsewhere.
+
+    A host's name stands for all DataNodes on it.
 
     \b
     Examples:
@@ -68,7 +99,14 @@ def maintenance(
     """
     until_ms = int(time.time() * 1000) + minutes * 60_000 if minutes else 0
     with open_namenode(fs, data) as namenode:
-        namenode.set_admin_state(node, "IN_MAINTENANCE", until_ms)
+        found = nodes_named(node, namenode.datanodes())
+        fresh = [one for one in found if one.state == NORMAL]
+        if fresh and not force and rest_without(namenode, fresh).nodes == 0:
+            raise HeadraceError(
+                f"{', '.join(one.name for one in fresh)} can't be away: no DataNode would stay in "
+                "service; --force has them go all the same"
+            )
+        _order(namenode, found, node, "IN_MAINTENANCE", until_ms, doing="going into maintenance")
         _follow(namenode, node, wait=wait, as_json=as_json)
 
 
@@ -80,23 +118,40 @@ def recommission(node: NodeName, fs: Fs = None, data: Data = None, as_json: Json
       headrace fs recommission 127.0.0.1:9866
     """
     with open_namenode(fs, data) as namenode:
-        namenode.set_admin_state(node, "IN_SERVICE")
+        found = nodes_named(node, namenode.datanodes())
+        _order(namenode, found, node, "IN_SERVICE", doing="coming back")
         _follow(namenode, node, wait=False, as_json=as_json)
+
+
+def _order(
+    namenode: NameNodeClient,
+    found: list[DatanodeReport],
+    node: str,
+    wish: str,
+    until_ms: int = 0,
+    *,
+    doing: str,
+) -> None:
+    say(f"{doing}: {', '.join(one.name for one in found)}")
+    try:
+        namenode.set_admin_state(node, wish, until_ms)
+    except RemoteError as error:
+        if error.class_name not in (java.RPC_NO_SUCH_PROTOCOL, java.RPC_NO_SUCH_METHOD):
+            raise
+        raise HeadraceError(
+            "this NameNode takes such orders by its lists alone (dfs.hosts.exclude and "
+            "`hdfs dfsadmin -refreshNodes`): it is not Headrace's"
+        ) from None
 
 
 def _follow(namenode: NameNodeClient, node: str, *, wait: bool, as_json: bool) -> None:
     found = namenode.admin_progress(node)
-    with progress("blocks") as bar:
-        left = _blocks_left(found)
-        while wait and any(one.state in _UNDER_WAY for one in found):
-            time.sleep(_POLL_S)
-            found = namenode.admin_progress(node)
-            now = _blocks_left(found)
-            if left is not None and now is not None and now < left:
-                bar.advance(left - now)
-            if now is not None and now != left:
-                say(f"{now} blocks to go")
-            left = now
+    if wait and _is_under_way(found):
+        try:
+            found = _await_done(namenode, node, found)
+        except KeyboardInterrupt:
+            say(f"it goes on; `headrace fs recommission {node}` ends it, the same command waits")
+            raise
     if as_json:
         print_json(
             [
@@ -106,7 +161,36 @@ def _follow(namenode: NameNodeClient, node: str, *, wait: bool, as_json: bool) -
         )
         return
     for one in found:
-        print(f"{one.name} is {one.state.lower().replace('_', ' ')}")
+        left = f", {one.blocks_waiting} blocks to go" if one.blocks_waiting else ""
+        print(f"{one.name} is {one.state.lower().replace('_', ' ')}{left}")
+
+
+def _await_done(
+    namenode: NameNodeClient, node: str, found: list[AdminProgress]
+) -> list[AdminProgress]:
+    """A bar on a terminal, else a sentence now and then."""
+    while _blocks_left(found) is None and _is_under_way(found):
+        time.sleep(_POLL_S)
+        found = namenode.admin_progress(node)
+    total = left = _blocks_left(found) or 0
+    say(f"{total} blocks need replicas elsewhere")
+    said_s = time.monotonic()
+    with progress("blocks", total) as bar:
+        while _is_under_way(found):
+            time.sleep(_POLL_S)
+            found = namenode.admin_progress(node)
+            now = _blocks_left(found)
+            if now is not None and now < left:
+                bar.advance(left - now)
+                left = now
+            if not sys.stderr.isatty() and time.monotonic() - said_s >= _SAY_EVERY_S:
+                said_s = time.monotonic()
+                say(f"{left} of {total} blocks to go")
+    return found
+
+
+def _is_under_way(found: list[AdminProgress]) -> bool:
+    return any(one.state in _UNDER_WAY for one in found)
 
 
 def _blocks_left(found: list[AdminProgress]) -> int | None:

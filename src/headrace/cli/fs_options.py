@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.app import group
+from headrace.cli.fs_paths import absolute
 
 commands = group("fs", "Files of an HDFS: look, copy, move, keep up.")
 
@@ -12,5 +13,18 @@ Fs = Annotated[
     str | None,
     typer.Option("--fs", metavar="hdfs://HOST:PORT", help="Default: $HEADRACE_FS."),
 ]
-PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="A path in the file system.")]
-Paths = Annotated[list[str], typer.Argument(metavar="PATH…", help="Paths in the file system.")]
+PathArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="A path in the file system.", callback=lambda v: absolute(v)
+    ),
+]
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH…", help="Paths in the file system, or patterns in quotes: '/a/*'."
+    ),
+]
+NewPaths = Annotated[list[str], typer.Argument(metavar="PATH…", help="Paths in the file system.")]
+Recursive = Annotated[bool, typer.Option("--recursive", "-r", "-R", help="All below it too.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", "-f", help="Replace what exists.")]

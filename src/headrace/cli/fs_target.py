@@ -1,11 +1,9 @@
 """Which file system a command talks to, and how a client's failures become sentences.
 
-Must not know: typer. hdfs-native tells a refusal as text with Java's class name in it: people are
-shown what the NameNode said.
+Must not know: typer, what a refusal means (`client.refusals`).
 """
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.target import DEFAULT_DATA, read_json
+from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient, parse_url
-from headrace.client.native import native_client
+from headrace.client.native import require_answer, telling_client
+from headrace.client.refusals import as_oserror, sentence
+from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
     import hdfs_native
 
 FS_VARIABLE = "HEADRACE_FS"
-
-_REFUSAL = re.compile(r'^RPCError\("(?P<class_name>[\w.$]+)", "(?P<message>.*)"\)$', re.DOTALL)
-_OTHER = re.compile(r'^\w+\("(?P<message>.*)"\)$', re.DOTALL)
 
 
 def fs_url_of(fs: str | None, data: str | None) -> str:
@@ -84,23 +82,23 @@ def _addresses_in(data: Path) -> tuple[str, str]:
 
 
 @contextmanager
-def told_failures() -> Iterator[None]:
-    """What hdfs-native raises, as a HeadraceError with the NameNode's words."""
+def told_failures(path: str = "") -> Iterator[None]:
+    """What both clients and this machine's files raise, as one sentence."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise HeadraceError(f"no such file: {_words(error)}") from None
-    except (OSError, RuntimeError, ValueError) as error:
-        raise HeadraceError(_words(error)) from None
+    except BrokenPipeError:
+        raise
+    except (RpcConnectionError, ConnectionError) as error:
+        raise unanswered(sentence(error) if isinstance(error, OSError) else str(error)) from None
+    except (OSError, RuntimeError, ValueError, RemoteError) as error:
+        raise HeadraceError(sentence(as_oserror(error, path))) from None
 
 
-def _words(error: BaseException) -> str:
-    text = str(error)
-    for pattern in (_REFUSAL, _OTHER):
-        found = pattern.match(text)
-        if found is not None:
-            return found["message"].replace("\\n", "\n").replace('\\"', '"')
-    return text or type(error).__name__
+def unanswered(words: str) -> HeadraceError:
+    return HeadraceError(
+        f"{words}; is the file system up? `headrace status` tells of the local one, `headrace up` "
+        f"starts it, and --fs, --data or {FS_VARIABLE} names another"
+    )
 
 
 @contextmanager
@@ -108,11 +106,13 @@ def open_files(fs: str | None, data: str | None) -> "Iterator[hdfs_native.Client
     """hdfs-native on the file system that was asked for."""
     url = fs_url_of(fs, data)
     with told_failures():
-        yield native_client(url)
+        yield telling_client(url)
 
 
 @contextmanager
-def open_namenode(fs: str | None, data: str | None) -> Iterator[NameNodeClient]:
-    """Our own client, for what hdfs-native lacks."""
-    with NameNodeClient(fs_url_of(fs, data)) as client:
+def open_namenode(fs: str | None, data: str | None, path: str = "") -> Iterator[NameNodeClient]:
+    """Our own client, for what hdfs-native lacks; refusals that name no path are about `path`."""
+    url = fs_url_of(fs, data)
+    with told_failures(path), NameNodeClient(url) as client:
+        require_answer(url)
         yield client

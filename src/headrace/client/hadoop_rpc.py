@@ -28,11 +28,18 @@ class RpcConnectionError(HeadraceError):
 
 class BlockingRpcClient:
     def __init__(
-        self, host: str, port: int, user: RpcUser | str, *, timeout_ms: int = 30_000
+        self,
+        host: str,
+        port: int,
+        user: RpcUser | str,
+        *,
+        timeout_ms: int = 30_000,
+        attempts: int = _ATTEMPTS,
     ) -> None:
         self._address = (host, port)
         self._user = user
         self._timeout_ms = timeout_ms
+        self._attempts = attempts
         self._client_id = os.urandom(16)
         self._call_id = 0
         self._socket: socket.socket | None = None
@@ -51,7 +58,7 @@ class BlockingRpcClient:
     def call(self, method: str, request: Message, protocol: RpcProtocol = CLIENT_NAMENODE) -> Any:
         """The response; raises RemoteError if refused, RpcConnectionError if not answered."""
         call_id, self._call_id = self._call_id, self._call_id + 1
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(self._attempts):
             data = rpc_calls.request(
                 call_id, self._client_id, protocol, method, request, retry_count=attempt
             )
@@ -65,11 +72,11 @@ class BlockingRpcClient:
                 raise
             except ProtocolError as error:
                 self.close()
-                raise RpcConnectionError(f"{self._where}: {error}") from None
-        raise RpcConnectionError(f"can't reach {self._where}: {last}") from None
+                raise RpcConnectionError(f"{self.where}: {error}") from None
+        raise RpcConnectionError(f"can't reach {self.where}: {_reason(last)}") from None
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
         return f"{self._address[0]}:{self._address[1]}"
 
     def _exchange(self, call_id: int, data: bytes, protocol: RpcProtocol, method: str) -> Message:
@@ -94,6 +101,12 @@ class BlockingRpcClient:
         if not 0 < size <= FRAME_BYTES_MAX:
             raise ProtocolError(f"an answer of {size} bytes")
         return _read(sock, size)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
+    return error.strerror.lower() if error.strerror else str(error)
 
 
 def _read(sock: socket.socket, size: int) -> bytes:

@@ -33,6 +33,7 @@ _XATTR_NAMESPACES = ("user", "trusted", "security", "system", "raw")
 @dataclass(frozen=True, slots=True)
 class DatanodeReport:
     name: str
+    host: str
     uuid: str
     state: str
     capacity: int
@@ -42,6 +43,14 @@ class DatanodeReport:
     last_contact_ms: int
     rack: str
     http: str
+
+    @property
+    def address(self) -> str:
+        return self.name.rpartition(":")[0]
+
+    @property
+    def port(self) -> str:
+        return self.name.rpartition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +88,18 @@ def user_name() -> str:
 
 
 class NameNodeClient:
-    def __init__(self, url: str, user: RpcUser | str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        user: RpcUser | str | None = None,
+        *,
+        timeout_ms: int = 30_000,
+        attempts: int = 3,
+    ) -> None:
         host, port = parse_url(url)
         user = user or user_name()
         self.user = user.effective if isinstance(user, RpcUser) else user
-        self._rpc = BlockingRpcClient(host, port, user)
+        self._rpc = BlockingRpcClient(host, port, user, timeout_ms=timeout_ms, attempts=attempts)
 
     def __enter__(self) -> "NameNodeClient":
         return self
@@ -93,6 +109,10 @@ class NameNodeClient:
 
     def close(self) -> None:
         self._rpc.close()
+
+    @property
+    def where(self) -> str:
+        return self._rpc.where
 
     # -- files ---------------------------------------------------------------------------
 
@@ -359,6 +379,7 @@ def _signed(value: int) -> int:
 def _datanode(info: hdfs.DatanodeInfoProto) -> DatanodeReport:
     return DatanodeReport(
         name=f"{info.id.ipAddr}:{info.id.xferPort}",
+        host=info.id.hostName,
         uuid=info.id.datanodeUuid,
         state=hdfs.DatanodeInfoProto.AdminState.Name(info.adminState).lower(),
         capacity=info.capacity,

@@ -12,6 +12,7 @@ from datetime import tzinfo
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.client.namenode import NameNodeClient
+from headrace.client.refusals import NO_SUCH_FILE
 from headrace.wire.hadoop import exceptions
 from headrace.wire.hadoop.exceptions import RemoteError
 from headrace.wire.hadoop.trash_names import (
@@ -60,7 +61,7 @@ class Trash:
                 "say --skip-trash to delete it for good"
             )
         if not self._namenode.exists(path):
-            raise HeadraceError(f"no such file: {path}")
+            raise HeadraceError(f"{path}: {NO_SUCH_FILE}")
         try:
             return self._move(path)
         except RemoteError as error:

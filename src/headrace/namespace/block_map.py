@@ -107,16 +107,13 @@ class BlockMap:
         if storage not in block.replicas:
             self._set_replicas(block, (*block.replicas, storage))
             storage.block_count += 1
-            if len(block.replicas) == 1:
+            if len(block.replicas) == self.ns.settings.replication_min:
                 self.safe_mode.on_block_safe()
         self.review(block, hint)
 
     def remove_replica(self, block: BlockInfo, storage: StorageInfo) -> None:
         if storage in block.replicas:
-            self._set_replicas(block, tuple(s for s in block.replicas if s is not storage))
-            storage.block_count -= 1
-            if not block.replicas and block.uc is None:
-                self.safe_mode.on_block_unsafe()
+            self._take_out(block, storage)
         elif block.uc is not None:
             block.uc.reported.pop(storage, None)
         self._forget(self.excess, block.block_id, storage)
@@ -126,6 +123,17 @@ class BlockMap:
             if not bad:
                 del self.corrupt[block.block_id]
         self.review(block)
+
+    def _take_out(self, block: BlockInfo, storage: StorageInfo) -> None:
+        was_safe = self._is_safe(block)
+        self._set_replicas(block, tuple(s for s in block.replicas if s is not storage))
+        storage.block_count -= 1
+        if was_safe and not self._is_safe(block):
+            self.safe_mode.on_block_unsafe()
+
+    def _is_safe(self, block: BlockInfo) -> bool:
+        """Seen often enough for safe mode."""
+        return len(block.replicas) >= self.ns.settings.replication_min
 
     def _forget(
         self, sets: dict[int, set[StorageInfo]], block_id: int, storage: StorageInfo
@@ -158,8 +166,7 @@ class BlockMap:
         due = [s for s in expected if s not in block.replicas and s.datanode.is_alive]
         if due:
             self.pending.add(block.block_id, due, now_ms)
-        if block.replicas:
-            self.safe_mode.on_block_completed()
+        self.safe_mode.on_block_completed(is_safe=self._is_safe(block))
         self.review(block)
 
     def reopened(self, block: BlockInfo) -> None:
@@ -172,7 +179,8 @@ class BlockMap:
         self.needed.remove(block.block_id)
         self.pending.forget(block.block_id)
         self.excess.pop(block.block_id, None)
-        self.safe_mode.on_block_removed(was_safe=bool(block.uc.expected))
+        was_safe = len(block.uc.expected) >= self.ns.settings.replication_min
+        self.safe_mode.on_block_removed(was_safe=was_safe)
 
     # -- bad replicas ------------------------------------------------------------------------
 
@@ -183,10 +191,7 @@ class BlockMap:
         bad = self.corrupt.setdefault(block.block_id, {})
         bad[storage] = Corrupt(reason, generation_stamp)
         if storage in block.replicas:
-            self._set_replicas(block, tuple(s for s in block.replicas if s is not storage))
-            storage.block_count -= 1
-            if not block.replicas:
-                self.safe_mode.on_block_unsafe()
+            self._take_out(block, storage)
         self._forget(self.excess, block.block_id, storage)
         self.review(block)
 
@@ -216,7 +221,9 @@ class BlockMap:
         if block.uc is not None:
             storages |= set(block.uc.reported) | set(block.uc.expected)
         else:
-            self.safe_mode.on_block_removed(was_safe=bool(block.replicas))
+            self.safe_mode.on_block_removed(was_safe=self._is_safe(block))
+            # Of a file that was deleted while it was written, and that a snapshot had.
+            storages |= self.pending.targets(block.block_id)
         for storage in storages:
             self.invalidate(block, storage.datanode)
         for storage in block.replicas:

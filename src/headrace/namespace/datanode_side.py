@@ -106,7 +106,9 @@ class DatanodeSide(NamespaceService):
             node.software_version = registration.software_version
             for storage in node.storages.values():
                 storage.has_reported = False
+                storage.is_of_before = True
         node.is_alive = True
+        node.must_register = False
         node.to_transfer.clear()
         forget_cached(node)
         self._heard_of(node)
@@ -205,7 +207,7 @@ class DatanodeSide(NamespaceService):
         request_full_report_lease: bool = False,
     ) -> HeartbeatAnswer:
         node = self.datanodes.get(uuid)
-        if node is None or not node.is_alive:
+        if node is None or not node.is_alive or node.must_register:
             return HeartbeatAnswer((RegisterCommand(),))
         self._heard_of(node)
         node.xceiver_count = xceiver_count
@@ -236,8 +238,9 @@ class DatanodeSide(NamespaceService):
         if storage_reports and len(storage_reports) < len(node.storages):
             named = {report.storage_id for report in storage_reports}
             for storage_id, storage in list(node.storages.items()):
-                if storage_id not in named and storage.has_reported:
-                    # A volume that a heartbeat no longer names was taken out.
+                if storage_id not in named and (storage.has_reported or storage.is_of_before):
+                    # A volume that a heartbeat no longer names was taken out. One that was new
+                    # since the registration may have been reported ahead of its heartbeat.
                     del node.storages[storage_id]
                     failed.add(storage)
         if failed:
@@ -371,10 +374,19 @@ class DatanodeSide(NamespaceService):
             self.safe_mode.enter()
         elif action in ("leave", "force_exit"):
             was_on = self.safe_mode.is_on
+            given_up = self.safe_mode.future_bytes
             left = self.safe_mode.leave(force=action == "force_exit")
             if was_on and left:
                 self.in_slices(self.blocks.reviewing_all())
+            if left and given_up:
+                self._give_up_the_future(given_up)
         return self.safe_mode.is_on
+
+    def _give_up_the_future(self, future_bytes: int) -> None:
+        """All report once more, and what this journal has never heard of is deleted."""
+        self.events.warning("replicas_from_the_future_given_up", bytes=future_bytes)
+        for node in self.datanodes.live():
+            node.must_register = True
 
     # -- rounds ------------------------------------------------------------------------------
 

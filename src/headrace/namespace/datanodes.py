@@ -200,6 +200,7 @@ class StorageInfo:
         "datanode",
         "dfs_used",
         "has_reported",
+        "is_of_before",
         "non_dfs_used",
         "remaining",
         "report",
@@ -222,6 +223,8 @@ class StorageInfo:
         self.report: ReportUnderWay | None = None
         self.has_reported = False
         """A full block report came since the DataNode registered."""
+        self.is_of_before = False
+        """It was there when the DataNode registered last: the node may have come without it."""
 
     def __repr__(self) -> str:
         return f"{self.datanode.name}[{self.storage_id}]"
@@ -244,6 +247,7 @@ class DatanodeDescriptor:
         "last_heartbeat_ms",
         "last_update_ms",
         "maintenance_expire_ms",
+        "must_register",
         "rack",
         "software_version",
         "storages",
@@ -264,6 +268,8 @@ class DatanodeDescriptor:
         self.admin_state = AdminState.NORMAL
         self.maintenance_expire_ms = 0
         self.is_alive = True
+        self.must_register = False
+        """To report all that it has once more, as after a restart."""
         self.is_doubtful = False
         """Its connection ended or it is stale, and nothing was heard of it since: new blocks go
         elsewhere and readers ask it last, long before it counts as dead."""

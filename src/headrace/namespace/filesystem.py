@@ -79,6 +79,10 @@ class Namespace:
         """The file that the last record made; 0: it made none."""
         self.last_block_id = FIRST_BLOCK_ID - 1
         self.generation_stamp = FIRST_GENERATION_STAMP - 1
+        self.seen_block_id = 0
+        self.seen_generation_stamp = 0
+        """The highest that DataNodes told of; not durable. What is beyond those that the journal
+        knows was given out in a life of this namespace that the journal never saw."""
         self.last_snapshot_id = 0
         self.snapshots: dict[int, Snapshot] = {}
         self.snapshottable: dict[int, DirectoryInode] = {}
@@ -226,6 +230,16 @@ class Namespace:
         file.features.writer = None
 
     # -- blocks ------------------------------------------------------------------------------
+
+    def next_block_id(self) -> int:
+        return max(self.last_block_id, self.seen_block_id) + 1
+
+    def next_generation_stamp(self) -> int:
+        return max(self.generation_stamp, self.seen_generation_stamp) + 1
+
+    def is_from_the_future(self, block_id: int, generation_stamp: int) -> bool:
+        """Never given out, as far as the journal knows: it may be an old one."""
+        return block_id > self.last_block_id or generation_stamp > self.generation_stamp
 
     def add_block(self, block: BlockInfo) -> None:
         self.blocks[block.block_id] = block

@@ -57,7 +57,7 @@ def decide_release(
     if is_recovering or not candidates(ns, last):
         # Under way, or nobody is there to recover it yet.
         return [], Released(False)
-    recovery_id = ns.generation_stamp + 1
+    recovery_id = ns.next_generation_stamp()
     records = [
         Edit(set_generation_stamp=edits_pb2.SetGenerationStamp(generation_stamp=recovery_id))
     ]

@@ -8,7 +8,8 @@ read by nobody and goes when it can be spared; *unknown* goes, unless it is from
 *under construction* waits for its writer.
 
 Invariants (D5): a replica whose generation stamp differs from the stored one is never counted nor
-served; one with a stamp or id that was never given out is never deleted on that ground.
+served; one with a stamp or id that was never given out is not deleted on that ground, unless an
+operator has left safe mode by force; and no new block gets an id or stamp that a DataNode has.
 """
 
 from collections.abc import Generator, Sequence
@@ -102,7 +103,12 @@ def _removing_unnamed(
 def judge(blocks: BlockMap, storage: StorageInfo, replica: ReportedReplica, hint: str = "") -> None:
     if replica.state in _IGNORED:
         return
-    block = blocks.ns.blocks.get(replica.block_id)
+    ns = blocks.ns
+    if ns.is_from_the_future(replica.block_id, replica.generation_stamp):
+        # Whatever becomes of it, no new block is to be taken for it.
+        ns.seen_block_id = max(ns.seen_block_id, replica.block_id)
+        ns.seen_generation_stamp = max(ns.seen_generation_stamp, replica.generation_stamp)
+    block = ns.blocks.get(replica.block_id)
     if block is None:
         _on_unknown(blocks, storage, replica)
     elif block.uc is not None:
@@ -114,11 +120,8 @@ def judge(blocks: BlockMap, storage: StorageInfo, replica: ReportedReplica, hint
 
 
 def _on_unknown(blocks: BlockMap, storage: StorageInfo, replica: ReportedReplica) -> None:
-    ns = blocks.ns
-    is_future = (
-        replica.block_id > ns.last_block_id or replica.generation_stamp > ns.generation_stamp
-    )
-    if is_future:
+    is_future = blocks.ns.is_from_the_future(replica.block_id, replica.generation_stamp)
+    if is_future and not blocks.safe_mode.was_forced:
         if blocks.safe_mode.is_starting:
             blocks.safe_mode.future_bytes += replica.num_bytes
         return

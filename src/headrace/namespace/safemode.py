@@ -21,9 +21,11 @@ class SafeMode:
         self.block_total = 0
         """Complete blocks that the journal knows."""
         self.block_safe = 0
-        """Of them, those with a replica."""
+        """Of them, those with enough replicas (`dfs.namenode.replication.min`)."""
         self.future_bytes = 0
         """Of replicas that this journal has never heard of: it may be an old one."""
+        self.was_forced = False
+        """An operator gave up what this journal has never heard of."""
         self._reached_ms = -1
 
     @property
@@ -45,9 +47,10 @@ class SafeMode:
     def on_block_unsafe(self) -> None:
         self.block_safe -= 1
 
-    def on_block_completed(self) -> None:
+    def on_block_completed(self, *, is_safe: bool) -> None:
         self.block_total += 1
-        self.block_safe += 1
+        if is_safe:
+            self.block_safe += 1
 
     def on_block_removed(self, *, was_safe: bool) -> None:
         self.block_total -= 1
@@ -96,7 +99,9 @@ class SafeMode:
         """An operator's word. Not against blocks from the future, unless forced."""
         if self.future_bytes and not force:
             return False
-        self.future_bytes = 0
+        if self.future_bytes:
+            self.was_forced = True
+            self.future_bytes = 0
         self.is_manual = False
         self.is_starting = False
         return True

@@ -7,11 +7,11 @@ Python processes raised, so both look at texts too.
 import re
 
 from headrace.base.errors import HeadraceError, UsageError
+from headrace.client.refusals import no_room
 from headrace.pipeline.errors import CorruptRecords, DataLost
 from headrace.pipeline.fence import Fenced
 from headrace.pipeline.preflight import CannotStart
 from headrace.pipeline.publication import PublicationConflict
-from headrace.pipeline.target_files import no_room
 from headrace.pipeline.topics import MissingTopic
 
 FINAL = (

@@ -8,7 +8,6 @@ What the protocol relies on: `rename` never replaces a file and is all or nothin
 hsynced and closed keeps its bytes.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -18,6 +17,7 @@ from headrace.base.errors import HeadraceError
 from headrace.client.hadoop_rpc import RpcConnectionError
 from headrace.client.namenode import NameNodeClient, parse_url
 from headrace.client.native import native_client
+from headrace.client.refusals import no_room
 from headrace.wire.hadoop.exceptions import RemoteError
 
 if TYPE_CHECKING:
@@ -97,12 +97,6 @@ class TargetFiles(Protocol):
 
 
 T = TypeVar("T")
-
-_TOO_FEW = re.compile(
-    r"could only be written to (\d+) of the (\d+) minReplication nodes"
-    r"(?:\. There are (\d+) datanode\(s\) running)?"
-)
-"""How a NameNode, ours or Apache's, says that it found no place for a block."""
 
 ATTRIBUTE_PREFIX = "user.headrace."
 
@@ -260,19 +254,6 @@ def _refused(what: str, class_name: str, text: str) -> FilesError:
 def _failed(what: str, text: str) -> FilesError:
     advice = no_room(text)
     return FilesError(f"{what}: {text}") if advice is None else NoRoom(f"{what}: {advice}")
-
-
-def no_room(text: str) -> str | None:
-    """What to do, if `text` says that a block found no place; else None."""
-    found = _TOO_FEW.search(text)
-    if found is None:
-        return None
-    taken, wanted, running = found.groups()
-    are = "" if running is None else f", {running} running"
-    return (
-        f"no DataNode has room or takes the block ({taken} of at least {wanted} took it{are}): "
-        "free or add disk space, or start DataNodes; `headrace fs report` shows what each has left"
-    )
 
 
 def _told(what: str, work: Callable[[], T]) -> T:

@@ -3,9 +3,12 @@
 import json
 import os
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hdfs_native
 import pytest
 from tests.interop.hdfs.conftest import FileSystem, Fs, Shell
 
@@ -70,7 +73,6 @@ def test_what_was_not_done_is_not_called_done(fs: Fs, folder: str, tmp_path: Pat
         refused = fs(*words, status=1)
         assert b"deleted" not in refused.stdout
         assert refused.stderr.decode().count("\n") == 1
-    assert b"is no file" in fs("setrep", "2", f"{folder}/none", status=1).stderr
     fs("touch", f"{folder}/f")
     missing = str(tmp_path / "none")
     assert b"there is no file" in fs("append", f"{folder}/f", missing, status=2).stderr
@@ -119,7 +121,8 @@ def test_the_cluster(fs: Fs, dfs: FileSystem) -> None:
     report = loaded(fs("report", "--json"))
     assert len(report["datanodes"]) == 3
     assert all(node["live"] for node in report["datanodes"])
-    assert loaded(fs("safemode", "--json")) == {"safe_mode": False}
+    told = {"safe_mode": False, "reason": None, "bytes_of_unknown_blocks": 0}
+    assert loaded(fs("safemode", "--json")) == told
     assert b"is HEALTHY" in fs("fsck", "--http", dfs.http_address, "/").stdout
     assert loaded(fs("open-files", "--json")) == []
 
@@ -128,6 +131,292 @@ def test_wrong_usage_and_unreachable_servers(fs: Fs) -> None:
     assert b"octal" in fs("chmod", "9", "/x", status=2).stderr
     gone = fs("report", "--fs", "hdfs://127.0.0.1:1", status=1)
     assert b"can't reach 127.0.0.1:1" in gone.stderr
+
+
+def paths(done: "subprocess.CompletedProcess[bytes]") -> list[str]:
+    return [one["path"] for one in loaded(done)]
+
+
+def test_patterns_stand_for_what_they_match(fs: Fs, folder: str, tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "c.log"):
+        fs("put", "-", f"{folder}/{name}", stdin=name.encode())
+    assert paths(fs("ls", f"{folder}/*.txt", "--json")) == [f"{folder}/a.txt", f"{folder}/b.txt"]
+    assert fs("cat", f"{folder}/[bc].*").stdout == b"b.txtc.log"
+    assert fs("cat", f"{folder}/{{c.log,a.txt}}").stdout == b"a.txtc.log"
+    assert fs("get", f"{folder}/?.txt", "-").stdout == b"a.txtb.txt"
+    fs("get", f"{folder}/*.txt", str(tmp_path))
+    assert (tmp_path / "b.txt").read_text() == "b.txt"
+    nothing = fs("rm", f"{folder}/*.csv", status=1)
+    assert nothing.stderr.decode() == f"headrace: {folder}/*.csv: nothing matches\n"
+    assert b"matches 2 paths" in fs("tail", f"{folder}/*.txt", status=2).stderr
+    fs("mkdir", f"{folder}/d")
+    fs("mv", f"{folder}/*.txt", f"{folder}/d")
+    fs("rm", f"{folder}/d/[!a]*")
+    assert paths(fs("ls", f"{folder}/d", "--json")) == [f"{folder}/d/a.txt"]
+    fs("put", "-", f"{folder}/x[1]", stdin=b"odd")
+    assert fs("cat", f"{folder}/x[1]").stdout == b"odd", "a name that looks like a pattern"
+
+
+def test_copies_within(fs: Fs, folder: str) -> None:
+    content = os.urandom(1_500_000)
+    fs("put", "-", f"{folder}/a/f", stdin=content)
+    fs("mkdir", f"{folder}/a/empty/deep")
+    fs("cp", f"{folder}/a/f", f"{folder}/g")
+    assert fs("cat", f"{folder}/g").stdout == content
+    assert b"say -r" in fs("cp", f"{folder}/a", f"{folder}/b", status=2).stderr
+    fs("cp", "-r", f"{folder}/a", f"{folder}/b")
+    fs("cp", "-r", f"{folder}/a", f"{folder}/b")
+    assert paths(fs("find", f"{folder}/b", "--json")) == [
+        f"{folder}/b",
+        f"{folder}/b/a",
+        f"{folder}/b/a/empty",
+        f"{folder}/b/a/empty/deep",
+        f"{folder}/b/a/f",
+        f"{folder}/b/empty",
+        f"{folder}/b/empty/deep",
+        f"{folder}/b/f",
+    ]
+    assert b"--overwrite" in fs("cp", f"{folder}/a/f", f"{folder}/g", status=1).stderr
+    fs("cp", "-f", f"{folder}/a/f", f"{folder}/g")
+    assert b"which is it or below it" in fs("cp", "-r", folder, f"{folder}/a", status=2).stderr
+
+
+def test_empty_folders_travel_too(fs: Fs, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "in/empty").mkdir(parents=True)
+    fs("put", str(tmp_path / "in"), folder)
+    fs("get", f"{folder}/in", str(tmp_path / "out"))
+    assert (tmp_path / "out/empty").is_dir()
+
+
+def test_paths_begin_at_home(fs: Fs, folder: str) -> None:
+    name = folder.strip("/")
+    fs("put", "-", f"{name}/f", stdin=b"x")
+    assert fs("cat", f"{name}/f").stdout == fs("cat", f"{name}/*").stdout == b"x"
+    fs("truncate", "0", f"{name}/f")
+    (home,) = {path.partition(f"/{name}")[0] for path in paths(fs("ls", name, "--json"))}
+    assert home.startswith("/user/")
+    told = fs("tail", f"{name}/none", status=1).stderr.decode()
+    assert told == f"headrace: {home}/{name}/none: no such file or directory\n"
+    fs("rm", "-r", name)
+
+
+def test_find_head_test_and_count(fs: Fs, folder: str) -> None:
+    fs("put", "-", f"{folder}/a/f.txt", stdin=b"0123456789")
+    fs("touch", f"{folder}/g.log")
+    assert fs("find", folder, "--name", "*.txt").stdout.decode() == f"{folder}/a/f.txt\n"
+    assert paths(fs("find", folder, "--type", "d", "--json")) == [folder, f"{folder}/a"]
+    assert fs("find", folder, "--older", "1h").stdout == b""
+    assert len(fs("find", folder, "--newer", "1h").stdout.split()) == 4
+    assert fs("head", "-c", "4", f"{folder}/a/f.txt").stdout == b"0123"
+    fs("test", "-d", folder)
+    fs("test", "-d", f"{folder}/g.log", status=1)
+    fs("test", "-f", "-z", f"{folder}/g.log")
+    fs("test", "-z", f"{folder}/a/f.txt", status=1)
+    fs("test", "-e", f"{folder}/none", status=1)
+    fs("test", folder, status=2)
+    assert loaded(fs("count", folder, "--json"))[0]["files"] == 2
+
+
+def test_whole_trees_change_hands(fs: Fs, folder: str) -> None:
+    fs("put", "-", f"{folder}/d/f", stdin=b"x")
+    fs("chmod", "-R", "u=rwX,go-rwx", f"{folder}/d")
+    fs("chown", "-R", "anna:staff", f"{folder}/d")
+    fs("setrep", "-R", "1", f"{folder}/d")
+    found = loaded(fs("find", f"{folder}/d", "--json"))
+    assert [(one["permission"], one["owner"], one["replication"]) for one in found] == [
+        ("700", "anna", 0),
+        ("600", "anna", 1),
+    ]
+    fs("chmod", "o+t", f"{folder}/d")
+    assert loaded(fs("stat", f"{folder}/d", "--json"))["permission"] == "1700"
+
+
+def entries(fs: Fs, path: str) -> list[str]:
+    found: list[str] = loaded(fs("getfacl", path, "--json"))[0]["entries"]
+    return found
+
+
+def test_lists_of_who_may_do_what(fs: Fs, folder: str) -> None:
+    fs("chmod", "750", folder)
+    fs("touch", f"{folder}/f")
+    plain = ["user::rwx", "group::r-x", "other::---"]
+    assert entries(fs, folder) == plain
+    fs("setfacl", "-R", "-m", "user:anna:rw-,default:user:anna:r--", folder)
+    assert entries(fs, folder)[:5] == [
+        "user::rwx",
+        "user:anna:rw-",
+        "group::r-x",
+        "mask::rwx",
+        "other::---",
+    ]
+    assert "default:user:anna:r--" in entries(fs, folder)
+    assert "user:anna:rw-" in entries(fs, f"{folder}/f")
+    fs("setfacl", "-k", folder)
+    assert not [one for one in entries(fs, folder) if one.startswith("default:")]
+    fs("setfacl", "-x", "user:anna", folder)
+    assert "user:anna:rw-" not in entries(fs, folder)
+    fs("setfacl", "--set", "user::rwx,user:bob:r--,group::r-x,other::---", folder)
+    assert "user:bob:r--" in entries(fs, folder)
+    assert b"# owner:" in fs("getfacl", folder).stdout
+    fs("setfacl", "-b", folder)
+    assert entries(fs, folder) == plain
+    fs("setfacl", "-m", "nonsense", folder, status=2)
+    fs("setfacl", folder, status=2)
+
+
+MISSING = [
+    ("ls", "{}"),
+    ("stat", "{}"),
+    ("du", "{}"),
+    ("find", "{}"),
+    ("cat", "{}"),
+    ("head", "{}"),
+    ("tail", "{}"),
+    ("get", "{}"),
+    ("get", "{}", "-"),
+    ("cp", "{}", "/copy-of-it"),
+    ("mv", "{}", "/other-name"),
+    ("rm", "{}"),
+    ("rm", "-r", "{}"),
+    ("append", "{}"),
+    ("truncate", "0", "{}"),
+    ("concat", "{}", "{}"),
+    ("checksum", "{}"),
+    ("chmod", "640", "{}"),
+    ("chown", "anna", "{}"),
+    ("setrep", "2", "{}"),
+    ("xattr", "{}"),
+    ("xattr", "{}", "user.a", "b"),
+    ("getfacl", "{}"),
+    ("setfacl", "-b", "{}"),
+    ("quota", "{}"),
+    ("quota", "{}", "--names", "10"),
+    ("open-files", "{}"),
+    ("snapshot", "allow", "{}"),
+    ("snapshot", "create", "{}"),
+    ("snapshot", "list", "{}"),
+]
+
+
+@pytest.mark.parametrize("words", MISSING, ids=" ".join)
+def test_a_missing_path_has_one_wording(fs: Fs, folder: str, words: tuple[str, ...]) -> None:
+    missing = f"{folder}/none"
+    refused = fs(*(word.format(missing) for word in words), status=1)
+    assert refused.stderr.decode() == f"headrace: {missing}: no such file or directory\n"
+    assert refused.stdout == b""
+
+
+def test_other_refusals_have_one_wording(
+    fs: Fs, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs("touch", f"{folder}/f")
+    for words in (
+        ("mkdir", f"{folder}/f/d"),
+        ("touch", f"{folder}/f/g"),
+        ("put", "-", f"{folder}/f/d/g"),
+        ("quota", f"{folder}/f", "--names", "5"),
+    ):
+        assert fs(*words, status=1).stderr.decode() == f"headrace: {folder}/f: not a directory\n"
+    for words in (("cat", folder), ("tail", folder), ("head", folder), ("truncate", "0", folder)):
+        assert fs(*words, status=1).stderr.decode() == f"headrace: {folder}: is a directory\n"
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    for words in (("mkdir", f"{folder}/d"), ("rm", f"{folder}/f"), ("put", "-", f"{folder}/g")):
+        told = fs(*words, status=1).stderr.decode()
+        assert f"{words[-1]}: permission denied: bob has no write access to {folder} (" in told
+
+
+def test_safe_mode_has_one_wording(fs: Fs, folder: str) -> None:
+    fs("touch", f"{folder}/f")
+    assert b"turned on manually" in fs("safemode", "enter").stdout
+    try:
+        for words in (
+            ("mkdir", f"{folder}/d"),
+            ("put", "-", f"{folder}/d"),
+            ("touch", f"{folder}/f"),
+            ("xattr", f"{folder}/f", "user.a", "b"),
+        ):
+            told = fs(*words, status=1).stderr
+            assert b": the file system is in safe mode and takes no changes" in told
+    finally:
+        fs("safemode", "leave")
+
+
+def test_nonsense_is_refused(fs: Fs, folder: str) -> None:
+    fs("quota", folder, "--names", "-5", status=2)
+    fs("quota", folder, "--space", "-2", status=2)
+    for owner in (":", "", "anna:"):
+        fs("chown", owner, folder, status=2)
+    assert b"has no attribute user.a" in fs("xattr", folder, "user.a", status=1).stderr
+    fs("xattr", folder, "--remove", status=2)
+
+
+@pytest.fixture
+def writer(client: hdfs_native.Client, folder: str) -> Iterator[hdfs_native.FileWriter]:
+    writer = client.create(f"{folder}/open", hdfs_native.WriteOptions(block_size=1 << 20))
+    yield writer
+    writer.close()
+
+
+def test_what_is_visible_of_a_file_that_is_being_written(
+    fs: Fs, folder: str, writer: hdfs_native.FileWriter, tmp_path: Path
+) -> None:
+    path = f"{folder}/open"
+    nothing = fs("cat", path)
+    assert nothing.stdout == b""
+    assert b"nothing of it is visible yet" in nothing.stderr
+    content = os.urandom(100_000)
+    writer.write(content)
+    writer.hsync()
+    assert fs("cat", path).stdout == content
+    assert fs("tail", "-c", "10", path).stdout == content[-10:]
+    assert fs("head", "-c", "10", path).stdout == content[:10]
+    fs("get", path, str(tmp_path / "f"))
+    assert (tmp_path / "f").read_bytes() == content
+    more = os.urandom(1_000_000)
+    writer.write(more)
+    writer.hsync()
+    assert fs("cat", path).stdout == content + more, "a block that is done, and one that is not"
+    assert fs("tail", "-c", "100000", path).stdout == more[-100_000:], "from both"
+
+
+def test_nobody_leaves_whom_the_rest_could_not_replace(fs: Fs, folder: str) -> None:
+    fs("put", "-", f"{folder}/f", stdin=b"x")
+    fs("setrep", "3", f"{folder}/f")
+    nodes = [one["name"] for one in loaded(fs("report", "--json"))["datanodes"]]
+    deadline = time.monotonic() + 30
+    while b"blocks with 3 replicas" not in (
+        told := fs("decommission", nodes[0], "--no-wait", status=1).stderr
+    ):
+        assert time.monotonic() < deadline, told
+    assert b"--force" in told
+    host = nodes[0].partition(":")[0]
+    for command in ("decommission", "maintenance"):
+        told = fs(command, host, "--no-wait", status=1).stderr
+        assert all(name.encode() in told for name in nodes), "whom it takes"
+        assert b"no DataNode would stay in service" in told
+    told = fs("decommission", "nowhere", status=1).stderr
+    assert nodes[0].encode() in told, "whom there is"
+    assert {one["state"] for one in loaded(fs("report", "--json"))["datanodes"]} == {"normal"}
+
+
+def test_all_commands_say_at_once_that_nobody_answers(fs: Fs, tmp_path: Path) -> None:
+    local = tmp_path / "f"
+    local.touch()
+    for words in (
+        ("ls",),
+        ("stat", "/x"),
+        ("cat", "/x"),
+        ("put", str(local), "/x"),
+        ("rm", "/x"),
+        ("mkdir", "/x"),
+        ("getfacl", "/x"),
+        ("test", "-e", "/x"),
+    ):
+        began = time.monotonic()
+        gone = fs(*words, "--fs", "hdfs://127.0.0.1:1", status=1)
+        assert time.monotonic() - began < 10
+        assert b"can't reach 127.0.0.1:1" in gone.stderr
+        assert b"`headrace up` starts it" in gone.stderr
 
 
 @pytest.mark.java

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from headrace.cli import fs
-from headrace.cli.fs import mode_text
+from headrace.cli.fs_look import mode_text
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,22 @@
 """Which file system a command finds."""
 
 import json
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headrace.base.errors import HeadraceError, UsageError
-from headrace.cli.fs_target import FS_VARIABLE, fs_url_of, web_address_of
+from headrace.cli import fs_target
+from headrace.cli.fs_target import (
+    FS_VARIABLE,
+    fs_url_of,
+    open_files,
+    open_namenode,
+    web_address_of,
+)
+from headrace.client import native
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +76,39 @@ def test_why_there_is_none(nowhere: Path) -> None:
         fs_url_of(None, data)
     with pytest.raises(HeadraceError, match="start one with `headrace up --data"):
         fs_url_of(None, str(nowhere / "missing"))
+
+
+def ask(opened: Any) -> None:
+    with opened as client:
+        if hasattr(client, "get_file_info"):
+            client.get_file_info("/")
+
+
+@pytest.mark.parametrize("open_it", [open_files, open_namenode])
+def test_nobody_listens(open_it: Any) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    with pytest.raises(HeadraceError, match=f"can't reach 127.0.0.1:{port}: connection refused"):
+        ask(open_it(f"hdfs://127.0.0.1:{port}", None))
+
+
+@pytest.mark.parametrize("open_it", [open_files, open_namenode])
+def test_who_listens_does_not_answer(open_it: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "ANSWER_TIMEOUT_MS", 200)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(HeadraceError, match="does not answer; is the file system up"):
+            ask(open_it(f"hdfs://127.0.0.1:{port}", None))
+
+
+def test_a_client_may_be_made_before_the_namenode_is_up() -> None:
+    native.telling_client("hdfs://127.0.0.1:1")
+
+
+def test_files_of_this_machine_are_told_too(nowhere: Path) -> None:
+    with (
+        pytest.raises(HeadraceError, match="missing: no such file or directory"),
+        fs_target.told_failures(),
+    ):
+        (nowhere / "missing").read_bytes()

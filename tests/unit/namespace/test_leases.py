@@ -156,6 +156,19 @@ def test_recovery_survives_a_restart(cluster: SimulatedNameNode) -> None:
     assert cluster.ns.blocks[located.block.block_id].generation_stamp > stamp  # type: ignore[attr-defined]
 
 
+def test_a_volume_that_is_gone_does_not_keep_a_file_open(cluster: SimulatedNameNode) -> None:
+    """Nobody has the block: what all nodes have reported is waited for, not what they had once."""
+    cluster.create("/f")
+    cluster.add_block("/f")
+    cluster.restart()
+    node = cluster.nodes[0]
+    node.storage_id = "DS-new"
+    node.register()
+    cluster.beat()
+    assert cluster.ask(RecoverLease("/f", "other")) is True
+    assert cluster.ask(GetFileInfo("/f")).length == 0
+
+
 def test_no_datanode_has_a_stamp_that_is_not_on_disk() -> None:
     """It would be given out again after a power cut, and two recoveries would be one (D5)."""
     cluster = SimulatedNameNode(datanodes=3, turns=Turns.SHARED)

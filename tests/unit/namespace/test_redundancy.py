@@ -12,7 +12,10 @@ from headrace.namespace.datanodes import (
     StorageReport,
 )
 from headrace.namespace.requests import (
+    AllowSnapshot,
+    CreateSnapshot,
     Delete,
+    DeleteSnapshot,
     GetBlockLocations,
     Mkdirs,
     SetReplication,
@@ -172,7 +175,83 @@ def test_blocks_from_the_future_are_not_deleted() -> None:
     cluster.restart()
     assert cluster.namenode.safe_mode.is_on, "it may be an old journal"
     assert cluster.namenode.set_safe_mode("leave") is True
+    assert future.block_id in node.replicas
     assert cluster.namenode.set_safe_mode("force_exit") is False
+    cluster.write("/after", 5, replication=1)
+    written = max(cluster.ns.blocks)
+    assert written > future.block_id, "or its replica would be taken for the new block's"
+    assert cluster.ns.blocks[written].generation_stamp > future.generation_stamp
+    cluster.run(10_000)
+    assert future.block_id not in node.replicas, "as it was told"
+    assert sorted(node.replicas) == sorted(cluster.ns.blocks)
+
+
+def test_no_block_is_given_an_id_that_a_datanode_has() -> None:
+    """An old journal that knows of too few blocks for safe mode to last."""
+    cluster = SimulatedNameNode(datanodes=3)
+    stray = ReportedReplica(cluster.ns.last_block_id + 3, 5, cluster.ns.generation_stamp + 3)
+    node = cluster.nodes[0]
+    node.replicas[stray.block_id] = stray
+    node.report()
+    cluster.write("/f", 100)
+    block = only_block(cluster)
+    assert block.block_id > stray.block_id
+    assert block.generation_stamp > stray.generation_stamp
+    cluster.restart()
+    assert cluster.ns.last_block_id == block.block_id
+
+
+def test_a_node_that_comes_back_without_a_volume_is_believed() -> None:
+    """A restart within seconds: nobody took it for dead."""
+    cluster = SimulatedNameNode(datanodes=4)
+    cluster.write("/f", 100)
+    block = only_block(cluster)
+    node = holders(cluster, block.block_id)[0]
+    node.storage_id, node.replicas = "DS-new", {}
+    node.register()
+    cluster.run(10_000)
+    assert len(holders(cluster, block.block_id)) == 3
+    located = cluster.ask(GetBlockLocations("/f", 0, 1)).blocks[0]
+    assert all(s.storage_id != "DS-0" or s.datanode.uuid != node.uuid for s in located.locations)
+    descriptor = cluster.namenode.datanodes.get(node.uuid)
+    assert descriptor is not None
+    assert list(descriptor.storages) == ["DS-new"]
+
+
+def test_replicas_of_what_only_a_snapshot_had_go_with_it() -> None:
+    """A file that was deleted while it was written."""
+    cluster = SimulatedNameNode(datanodes=3)
+    cluster.ask(Mkdirs("/d", 0o755))
+    cluster.create("/d/f")
+    located = cluster.add_block("/d/f")
+    for node in cluster.nodes:
+        node.receiving(located.block._replace(num_bytes=7))
+        node.report()
+    cluster.ask(AllowSnapshot("/d"))
+    cluster.ask(CreateSnapshot("/d", "s"))
+    cluster.ask(Delete("/d/f", False))
+    cluster.ask(DeleteSnapshot("/d", "s"))
+    assert cluster.ns.blocks == {}
+    cluster.run(5_000)
+    assert [node.replicas for node in cluster.nodes] == [{}, {}, {}]
+
+
+def test_safe_mode_waits_for_as_many_replicas_as_a_block_must_have() -> None:
+    settings = NamespaceSettings(superuser=SUPERUSER, replication_min=2)
+    cluster = SimulatedNameNode(datanodes=3, settings=settings)
+    for index in range(4):
+        cluster.write(f"/f{index}", 100)
+    cluster.disk.kill()
+    cluster.open(register=False)
+    first, second, third = cluster.nodes
+    first.register()
+    assert cluster.namenode.safe_mode.is_on
+    second.register()
+    assert not cluster.namenode.safe_mode.is_on
+    third.register()
+    assert cluster.namenode.safe_mode.block_safe == cluster.namenode.safe_mode.block_total == 4
+    cluster.ask(Delete("/f0", False))
+    assert cluster.namenode.safe_mode.block_safe == cluster.namenode.safe_mode.block_total == 3
 
 
 def test_unknown_blocks_go() -> None:

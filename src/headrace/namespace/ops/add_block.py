@@ -45,8 +45,8 @@ def decide(
     length = file.length
     record = edits_pb2.AddBlock(
         inode_id=file.inode_id,
-        block_id=ns.last_block_id + 1,
-        generation_stamp=ns.generation_stamp + 1,
+        block_id=ns.next_block_id(),
+        generation_stamp=ns.next_generation_stamp(),
     )
     last = file.last_block
     if request.previous is not None and last is not None and last.uc is not None:

@@ -50,8 +50,8 @@ def decide(
     added = (file.block_size - last.num_bytes - gone) * file.replication
     quotas.verify(ns, file.parent, 0, added)
     if _is_in_snapshot(ns, file, last):
-        record.new_block_id = ns.last_block_id + 1
-    record.recovery_id = ns.generation_stamp + 1
+        record.new_block_id = ns.next_block_id()
+    record.recovery_id = ns.next_generation_stamp()
     record.client_name = request.client_name
     record.client_machine = caller.address
     return [Edit(truncate=record)], False

@@ -55,7 +55,7 @@ def decide_stamp(
     ns: "Namespace", request: UpdateBlockForPipeline, _caller: Caller, _now_ms: int
 ) -> tuple[list[Edit], LocatedBlock]:
     _, block = _open_block(ns, request.block, request.client_name)
-    stamp = ns.generation_stamp + 1
+    stamp = ns.next_generation_stamp()
     record = edits_pb2.SetGenerationStamp(generation_stamp=stamp)
     answer = located(ns, block, 0)
     renewed = ExtendedBlock(ns.pool_id, block.block_id, stamp, request.block.num_bytes)

@@ -1,0 +1,281 @@
+"""`headrace fs put|get|cp`: files and folders in, out and within.
+
+hdfs-native moves the bytes; a bar on the terminal shows how far it is. A file is written aside and
+renamed, as `hdfs dfs` does: a broken copy never has its name, and what it was to replace is still
+there.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.cli.app import Data
+from headrace.cli.fs_data import CHUNK_BYTES, closed_when_whole, out, read_chunks
+from headrace.cli.fs_options import Fs, Overwrite, Recursive
+from headrace.cli.fs_paths import expand, inside, is_directory, status_of
+from headrace.cli.fs_target import open_files, open_namenode
+from headrace.cli.output import Progress, progress
+from headrace.client.namenode import NameNodeClient
+
+if TYPE_CHECKING:
+    import hdfs_native
+
+_COPYING = "._COPYING_"
+_FOLDER_MODE = 0o755
+
+
+def add_to(commands: typer.Typer) -> None:
+    commands.command("put")(put)
+    commands.command("get")(get)
+    commands.command("cp")(cp)
+
+
+def put(
+    sources: Annotated[list[str], typer.Argument(metavar="FILE…", help="Local; - is stdin.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="File or directory.")],
+    overwrite: Overwrite = False,
+    replication: Annotated[int | None, typer.Option(help="Replicas of the blocks.")] = None,
+    block_size: Annotated[int | None, typer.Option(help="Bytes of a block.")] = None,
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Copy local files (and folders) into the file system.
+
+    \b
+    Examples:
+      headrace fs put events.parquet /events/
+      tar c logs | headrace fs put - /backup/logs.tar
+    """
+    import hdfs_native
+
+    options = hdfs_native.WriteOptions(
+        overwrite=True, replication=replication, block_size=block_size
+    )
+    with open_files(fs, data) as client:
+        plan = list(_put_plan(client, sources, target))
+        total = sum(path.stat().st_size for path, _ in plan if path is not None and path.is_file())
+        folders = _Folders(client)
+        with progress("put", total) as bar:
+            for path, name in plan:
+                if path is not None and path.is_dir():
+                    folders.make(name)
+                    continue
+                with _created(client, folders, name, options, overwrite=overwrite) as sink:
+                    _copy(sys.stdin.buffer if path is None else path.open("rb"), sink, bar)
+
+
+def _put_plan(
+    client: "hdfs_native.Client", sources: list[str], target: str
+) -> Iterator[tuple[Path | None, str]]:
+    """(local file or folder, its name there); None is stdin."""
+    into = target.endswith("/") or len(sources) > 1 or is_directory(client, target)
+    for source in sources:
+        if source == "-":
+            if into:
+                raise UsageError("stdin needs the name of a file as its target")
+            yield None, target
+            continue
+        path = Path(source)
+        if not path.exists():
+            raise UsageError(f"there is no {source}")
+        base = inside(target, path.resolve().name) if into else target
+        yield path, base
+        if path.is_dir():
+            for below in sorted(path.rglob("*")):
+                if below.is_file() or below.is_dir():
+                    yield below, f"{base}/{below.relative_to(path).as_posix()}"
+
+
+class _Folders:
+    """Makes each once. Parents that a create makes by itself have the rights of the one above."""
+
+    def __init__(self, client: "hdfs_native.Client") -> None:
+        self._client = client
+        self._made: set[str] = set()
+
+    def make(self, folder: str) -> None:
+        if folder and folder not in self._made:
+            self._client.mkdirs(folder, _FOLDER_MODE, True)
+            self._made.add(folder)
+
+
+@contextlib.contextmanager
+def _created(
+    client: "hdfs_native.Client", folders: _Folders, name: str, options: Any, *, overwrite: bool
+) -> Iterator[Any]:
+    """A file that has its name when it is whole."""
+    there = status_of(client, name)
+    if there is not None and there.isdir:
+        raise HeadraceError(f"{name}: is a directory, and a file can't take its place")
+    if there is not None and not overwrite:
+        raise HeadraceError(f"{name}: already exists; say --overwrite to replace it")
+    folders.make(name.rpartition("/")[0])
+    aside = name + _COPYING
+    try:
+        with closed_when_whole(client.create(aside, options)) as sink:
+            yield sink
+    except BaseException as error:
+        with contextlib.suppress(Exception):
+            client.delete(aside, False)
+        if isinstance(error, OSError) and error.filename == aside:
+            error.filename = name
+        raise
+    client.rename(aside, name, overwrite)
+
+
+def _copy(source: Any, sink: Any, bar: Progress) -> None:
+    with source:
+        while chunk := source.read(CHUNK_BYTES):
+            sink.write(chunk)
+            bar.advance(len(chunk))
+
+
+# -- out ----------------------------------------------------------------------------------
+
+
+def get(
+    source: Annotated[str, typer.Argument(metavar="PATH", help="Or a pattern in quotes.")],
+    target: Annotated[
+        str, typer.Argument(metavar="FILE", help="Local file or folder; - is stdout.")
+    ] = ".",
+    overwrite: Overwrite = False,
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Copy a file (or a directory) out of the file system.
+
+    \b
+    Examples:
+      headrace fs get /events/part-0.parquet
+      headrace fs get /events local-copy --overwrite
+      headrace fs get '/events/*.parquet' local-folder
+      headrace fs get /backup/logs.tar - | tar t
+    """
+    with open_files(fs, data) as client, open_namenode(fs, data, source) as namenode:
+        names = expand(client, [source])
+        if target == "-":
+            for name in names:
+                for chunk in read_chunks(client, namenode, name):
+                    out().write(chunk)
+            out().flush()
+            return
+        if len(names) > 1 and not Path(target).is_dir():
+            raise UsageError(
+                f"{source}: matches {len(names)} paths, and {target} is no folder to put them in"
+            )
+        plan = [each for name in names for each in _get_plan(client, name, Path(target))]
+        with progress("get", sum(length or 0 for _, _, length in plan)) as bar:
+            for name, path, length in plan:
+                if length is None:
+                    path.mkdir(parents=True, exist_ok=True)
+                else:
+                    _get_one(client, namenode, name, path, bar, overwrite=overwrite)
+
+
+def _get_one(
+    client: "hdfs_native.Client",
+    namenode: NameNodeClient,
+    name: str,
+    path: Path,
+    bar: Progress,
+    *,
+    overwrite: bool,
+) -> None:
+    if path.is_dir():
+        raise HeadraceError(f"{path}: is a directory, and a file can't take its place")
+    if path.exists() and not overwrite:
+        raise HeadraceError(f"{path}: already exists; say --overwrite to replace it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as sink:
+            for chunk in read_chunks(client, namenode, name):
+                sink.write(chunk)
+                bar.advance(len(chunk))
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    os.replace(part, path)
+
+
+def _get_plan(
+    client: "hdfs_native.Client", source: str, target: Path
+) -> Iterator[tuple[str, Path, int | None]]:
+    """(name there, local name, length); a directory has none."""
+    status = client.get_file_info(source)
+    name = source.rstrip("/").rpartition("/")[2] or "root"
+    base = target / name if target.is_dir() else target
+    if not status.isdir:
+        yield source, base, status.length
+        return
+    yield source, base, None
+    prefix = source.rstrip("/") + "/"
+    for below in client.list_status(source, True):
+        yield below.path, base / below.path[len(prefix) :], None if below.isdir else below.length
+
+
+# -- within -------------------------------------------------------------------------------
+
+
+def cp(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE…", help="Paths, or patterns in quotes.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="File or directory.")],
+    recursive: Recursive = False,
+    overwrite: Overwrite = False,
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Copy files within the file system, with -r directories and all below them.
+
+    \b
+    Examples:
+      headrace fs cp /events/part-0.parquet /backup/
+      headrace fs cp -r /events /backup/events-today
+      headrace fs cp '/events/*.parquet' /backup
+    """
+    import hdfs_native
+
+    options = hdfs_native.WriteOptions(overwrite=True)
+    with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
+        plan = list(_cp_plan(client, sources, target, recursive=recursive))
+        folders = _Folders(client)
+        with progress("cp", sum(length or 0 for _, _, length in plan)) as bar:
+            for source, name, length in plan:
+                if length is None:
+                    folders.make(name)
+                    continue
+                with _created(client, folders, name, options, overwrite=overwrite) as sink:
+                    for chunk in read_chunks(client, namenode, source):
+                        sink.write(chunk)
+                        bar.advance(len(chunk))
+
+
+def _cp_plan(
+    client: "hdfs_native.Client", patterns: list[str], target: str, *, recursive: bool
+) -> Iterator[tuple[str, str, int | None]]:
+    """(name, name of the copy, length); a directory has none."""
+    sources = expand(client, patterns)
+    into = is_directory(client, target)
+    if not into and (len(sources) > 1 or target.endswith("/")):
+        raise HeadraceError(f"{target}: not a directory; `headrace fs mkdir` makes one")
+    for source in sources:
+        status = client.get_file_info(source)
+        name = inside(target, source) if into else target
+        if status.isdir and not recursive:
+            raise UsageError(f"{source}: is a directory; say -r to copy it and all below it")
+        if f"{name}/".startswith(f"{source.rstrip('/')}/"):
+            raise UsageError(f"{source}: can't be copied to {name}, which is it or below it")
+        yield source, name, None if status.isdir else status.length
+        if status.isdir:
+            prefix = source.rstrip("/") + "/"
+            for below in client.list_status(source, True):
+                copy = f"{name}/{below.path[len(prefix) :]}"
+                yield below.path, copy, None if below.isdir else below.length
