@@ -5,6 +5,8 @@ The disk is a small file system that the test fills and frees. What was acknowle
 """
 
 import json
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +67,12 @@ def safe_mode(dfs: LocalFileSystem, action: Any) -> bool:
     return bool(answer.result)
 
 
+def cli(dfs: LocalFileSystem, *arguments: str) -> str:
+    command = [sys.executable, "-P", "-m", "headrace", "fs", *arguments, "--fs", dfs.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
 def test_a_full_disk_refuses_changes_and_heals(disk: Path) -> None:
     with filesystem(disk) as dfs:
         Admin(dfs).mkdirs("/before")
@@ -76,6 +84,7 @@ def test_a_full_disk_refuses_changes_and_heals(disk: Path) -> None:
         assert Admin(dfs).names() == ["before"]
         assert safe_mode(dfs, pb.SAFEMODE_GET) is True
         assert safe_mode(dfs, pb.SAFEMODE_LEAVE) is True, "a word makes no room"
+        assert "bytes left" in cli(dfs, "safemode")
         told = dfs.health()
         assert told["status"] == "degraded"
         assert told["safe_mode_tip"] in words or "bytes left" in told["safe_mode_tip"]
