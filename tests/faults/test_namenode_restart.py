@@ -1,9 +1,11 @@
 """A NameNode process and its folder: checkpoints by a child process, damage, a second NameNode."""
 
 import getpass
+import json
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +74,31 @@ def test_a_restart_begins_with_the_checkpoint(dfs: LocalFileSystem) -> None:
     # Without the first edits only the checkpoint can tell of them.
     dfs.namenode.start()
     assert Admin(dfs).names() == expected
+
+
+def test_checkpoints_are_told(dfs: LocalFileSystem) -> None:
+    def told() -> tuple[int, int]:
+        url = f"{dfs.http_url}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            (bean,) = json.loads(answer.read())["beans"]
+        return bean["TransactionsSinceLastCheckpoint"], bean["LastCheckpointTime"]
+
+    admin = Admin(dfs)
+    for index in range(5):
+        admin.mkdirs(f"/d{index}")
+    edits, built_ms = told()
+    assert edits >= 5
+    assert built_ms == 0
+    admin.checkpoint()
+    edits, built_ms = told()
+    assert edits == 0
+    assert built_ms > 1_700_000_000_000
+    admin.mkdirs("/more")
+    dfs.namenode.kill()
+    dfs.namenode.start()
+    edits, again_ms = told()
+    assert edits == 2, "an edit, and the beginning of the log's next epoch"
+    assert abs(again_ms - built_ms) < 60_000
 
 
 def test_a_damaged_checkpoint_is_told_and_the_one_before_is_taken(dfs: LocalFileSystem) -> None:

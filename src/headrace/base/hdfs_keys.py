@@ -191,6 +191,21 @@ _NAMENODE = (
         hdfs=30_000,
     ),
     _key(
+        "dfs.namenode.resource.du.reserved",
+        _L,
+        100 * _MIB,
+        "Bytes that stay free where the edit log is: with less, changes are refused (safe mode) "
+        "until there is room; 0: never.",
+        _ZERO_UP,
+    ),
+    _key(
+        "dfs.namenode.resource.check.interval",
+        _L,
+        5000,
+        "Milliseconds between looks for that room.",
+        _ONE_UP,
+    ),
+    _key(
         "dfs.namenode.redundancy.interval.seconds",
         _I,
         3,

@@ -22,6 +22,9 @@ RESPONSE_PROGRESS_TIMEOUT_MS: Final = 120_000
 OPENING_TIMEOUT_MS: Final = 60_000
 """From accepting it to the last byte of what opens a connection (Hadoop RPC: preamble, SASL and
 context): one that trickles in is never still, and would be waited for without end."""
+OPENING_FRAME_BYTES_MAX: Final = 64 * KIB - 4
+"""Largest frame until then, of peers that nobody knows: a context has some hundred bytes, and a
+token some thousand. No more than what moves out of a shared buffer."""
 IN_FLIGHT_REQUESTS_MAX: Final = 100
 """Requests of one connection read and not yet answered; then reading stops."""
 REQUEST_BUFFERS_BYTES_MAX: Final = 512 * MIB

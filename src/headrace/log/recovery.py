@@ -32,7 +32,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from headrace.base.errors import CorruptionError
+from headrace.base.errors import CorruptionError, DiskFullError
 from headrace.base.storage import File
 from headrace.log.batches import fault_of, header_at, walk
 from headrace.log.config import LogConfig
@@ -167,9 +167,10 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
             segment.size = scan.position
         following = segments[slot + 1] if slot + 1 < len(segments) else None
         segment.seal_time_index()
-        segment.save_indexes()
+        is_saved = _save_indexes(segment)
         if following is not None:
-            segment.forget_indexes()
+            if is_saved:
+                segment.forget_indexes()
             if scan.fault is not None or _breaks(folder, scan, following):
                 if scan.next_offset < recovery_point:
                     _raise_missing(segment, scan, recovery_point)
@@ -178,6 +179,15 @@ def _scan(folder: Folder, recovered: Recovered, recovery_point: int) -> Steps:
         slot += 1
     if recovered.cut_bytes or recovered.dropped_segments:
         _make_durable(folder, segments[-1])
+
+
+def _save_indexes(segment: Segment) -> bool:
+    """False if there is no room: they stay in memory, and the next opening does without."""
+    try:
+        segment.save_indexes()
+    except DiskFullError:
+        return False
+    return True
 
 
 def _check_ends(folder: Folder, segments: list[Segment]) -> Steps:

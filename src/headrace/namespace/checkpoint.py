@@ -12,7 +12,7 @@ checkpoint and log is refused.
 import gc
 from collections.abc import Callable
 
-from headrace.base.errors import CorruptionError
+from headrace.base.errors import CorruptionError, DiskFullError, StorageError
 from headrace.base.limits import MIB
 from headrace.base.storage import Storage
 from headrace.log.partition_log import PartitionLog
@@ -23,6 +23,7 @@ from headrace.namespace.settings import NamespaceSettings
 from headrace.wire.kafka.records import is_crc_valid, read_batches, read_records
 
 _PREFIX = "fsimage_"
+_UNFINISHED = ".tmp"
 _KEPT = 2
 _READ_BYTES = 4 * MIB
 _BATCH_BYTES_MAX = 64 * MIB
@@ -110,21 +111,40 @@ def build(storage: Storage, directory: str, end_offset: int, settings: Namespace
 
 
 def save(storage: Storage, directory: str, ns: Namespace) -> str:
-    """Written beside, synced, renamed: a name means a whole file."""
+    """Written beside, synced, renamed: a name means a whole file. Of the room that is reserved for
+    edits it takes no more than half."""
+    kept_bytes = ns.settings.resource_reserved_bytes // 2
     path = image_path(directory, ns.last_offset)
-    temporary = f"{path}.tmp"
-    if storage.exists(temporary):
-        storage.remove(temporary)
+    temporary = f"{path}{_UNFINISHED}"
+    _remove_unfinished(storage, directory)
     file = storage.open(temporary, create=True)
     try:
         for piece in write_image(ns):
+            if kept_bytes:
+                _check_room(storage, directory, kept_bytes)
             file.write([piece])
         storage.sync_now(file)
+    except StorageError:
+        storage.remove(temporary)  # on a full disk it holds the last room there was
+        raise
     finally:
         file.close()
     storage.rename(temporary, path)
     storage.sync_directory(directory)
     return path
+
+
+def _check_room(storage: Storage, directory: str, kept_bytes: int) -> None:
+    free_bytes = storage.free_bytes(directory)
+    if free_bytes < kept_bytes:
+        raise DiskFullError(directory, f"{free_bytes} bytes are left, which edits may want")
+
+
+def _remove_unfinished(storage: Storage, directory: str) -> None:
+    """Of processes that were killed while they built."""
+    for name in storage.list(directory):
+        if name.startswith(_PREFIX) and name.endswith(_UNFINISHED):
+            storage.remove(f"{directory}/{name}")
 
 
 def replay_files(storage: Storage, path: str, ns: Namespace, end_offset: int) -> None:

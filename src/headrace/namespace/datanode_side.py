@@ -62,6 +62,8 @@ class DatanodeSide(NamespaceService):
         self._watch()
         self._redundancy_round()
         self._cache_round()
+        if self.room is not None:
+            self.timers.call_later(self.settings.resource_check_ms, self._room_round)
 
     # -- registration ------------------------------------------------------------------------
 
@@ -423,6 +425,10 @@ class DatanodeSide(NamespaceService):
         if not self.safe_mode.is_on and self.cache_placement.is_due(now_ms, interval_ms):
             self.in_slices(self.cache_placement.rescan(now_ms, self.clock.now_ms()))
         self.timers.call_later(_CACHE_LOOK_MS, self._cache_round)
+
+    def _room_round(self) -> None:
+        self.look_for_room()
+        self.timers.call_later(self.settings.resource_check_ms, self._room_round)
 
     def _redundancy_round(self) -> None:
         if not self.safe_mode.is_on:

@@ -262,7 +262,7 @@ class _NamespaceHost(SoleHost[Namespace]):
     def close(self) -> None:
         """What lags behind is written, and that the newest file is open, if it is."""
         try:
-            if self.failure is None:
+            if self.failure is None and self.leader_epoch:
                 self.submit(lambda ns: (complete.still_open(ns), None), hold=True)
                 if self._is_syncing and self.log.failure is None:
                     # Two batches of one sync could leave a hole, see `_stage_gathered`.
@@ -457,9 +457,18 @@ class Journal:
         self.hold = self._host.hold
         """Have a receiver told an answer once all that was decided is durable; False: it is."""
 
-    def load(self) -> None:
-        self._host.load()
+    def load(self, *, begins: bool = True) -> None:
+        """Replay. With begins=False nothing is written, and nothing may be before `begin`."""
+        self._host.load(begins=begins)
         self.state.durable_sequence = self.state.sequence
+
+    def begin(self) -> None:
+        """Have edits follow those that `load` found. StorageError ends all writing."""
+        self._host.begin()
+
+    @property
+    def has_begun(self) -> bool:
+        return self._host.leader_epoch > 0
 
     def close(self) -> None:
         self._host.close()

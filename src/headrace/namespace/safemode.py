@@ -1,4 +1,5 @@
-"""Safe mode: read only, until enough blocks were reported (D14), or as an operator says.
+"""Safe mode: read only, until enough blocks were reported (D14), while there is no room for edits,
+or as an operator says.
 
 Owns: the counts, the verdict and its text. Must not know: who reports, timers (asked to look).
 Spec: BlockManagerSafeMode.
@@ -15,6 +16,8 @@ class SafeMode:
         self.is_manual = False
         self.is_starting = True
         """The start's own safe mode; ends by itself."""
+        self.lack_of_room = ""
+        """Why edits can't be written; an operator can't change that by a word (`room`)."""
         self.block_total = 0
         """Complete blocks that the journal knows."""
         self.block_safe = 0
@@ -27,7 +30,7 @@ class SafeMode:
 
     @property
     def is_on(self) -> bool:
-        return self.is_starting or self.is_manual
+        return self.is_starting or self.is_manual or bool(self.lack_of_room)
 
     @property
     def is_populating(self) -> bool:
@@ -104,6 +107,8 @@ class SafeMode:
         return True
 
     def tip(self, live_datanodes: int) -> str:
+        if self.lack_of_room:
+            return self.lack_of_room
         if self.is_manual:
             return (
                 'It was turned on manually. Use "hdfs dfsadmin -safemode leave" to turn safe '

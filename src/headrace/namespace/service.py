@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from headrace.base.clock import Clock, Timers
+from headrace.base.errors import StorageError
 from headrace.base.events import EventLog
 from headrace.base.promise import Promise
 from headrace.base.randomness import Random
@@ -24,6 +25,7 @@ from headrace.namespace.deciding import Decide, Decisions
 from headrace.namespace.filesystem import Namespace
 from headrace.namespace.journal import Journal
 from headrace.namespace.ops import complete, format_namespace
+from headrace.namespace.room import Room
 from headrace.namespace.safemode import SafeMode
 from headrace.namespace.slices import Slices
 
@@ -43,14 +45,17 @@ class NamespaceService:
         timers: Timers,
         random: Random,
         events: EventLog,
+        room: Room | None = None,
     ) -> None:
-        """`ns` may come from a checkpoint; `make_journal(ns, on_durable)` binds its log."""
+        """`ns` may come from a checkpoint; `make_journal(ns, on_durable)` binds its log. Without
+        `room` nobody looks whether the disk has any."""
         self.ns = ns
         self.settings = ns.settings
         self.clock = clock
         self.timers = timers
         self.random = random
         self.events = events
+        self.room = room
         self.datanodes = DatanodeTable()
         self.safe_mode = SafeMode(ns.settings)
         self.blocks = BlockMap(ns, self.datanodes, self.safe_mode, random)
@@ -74,8 +79,13 @@ class NamespaceService:
     # -- start -------------------------------------------------------------------------------
 
     def load(self, *, cluster_id: str = "", address: str = "127.0.0.1") -> Promise[bool]:
-        """Replay what is behind the checkpoint; format an empty namespace (True)."""
-        self.journal.load()
+        """Replay what is behind the checkpoint; format an empty namespace (True).
+
+        Where there is too little room an empty namespace is all that is written for.
+        """
+        self._judge_room()
+        begins = not self.safe_mode.lack_of_room
+        self.journal.load(begins=begins)
         ns = self.ns
         ns.freed.clear()
         ns.completed.clear()
@@ -83,6 +93,10 @@ class NamespaceService:
         ns.to_review.clear()
         ns.locate = self.blocks.locate
         self.safe_mode.begin(sum(1 for block in ns.blocks.values() if block.uc is None))
+        if not begins:
+            if ns.pool_id:
+                return Promise.resolved(False)
+            self.journal.begin()
         self._take_for_closed()
         now_ms = self.clock.now_ms()
         return self.journal.submit(
@@ -94,6 +108,40 @@ class NamespaceService:
         if file is not None:
             self.events.info("file_taken_for_closed", path=file.path())
             self.journal.submit(lambda _: (complete.implied(file), None))
+
+    # -- room --------------------------------------------------------------------------------
+
+    def look_for_room(self) -> None:
+        """Refuse changes where there is too little room for their edits, and go on where there is
+        again."""
+        if not self._judge_room() or self.safe_mode.lack_of_room:
+            return
+        if not self.journal.has_begun:
+            try:
+                self.journal.begin()
+            except StorageError:
+                return  # the journal told who runs the process
+            self._take_for_closed()
+            self.drain()
+        if not self.safe_mode.is_on:
+            self.in_slices(self.blocks.reviewing_all())
+
+    def _judge_room(self) -> bool:
+        """True if it is another verdict now."""
+        room = self.room
+        if room is None:
+            return False
+        has_changed = room.look()
+        self.safe_mode.lack_of_room = room.lack
+        if has_changed:
+            tell = self.events.warning if room.is_short else self.events.info
+            tell(
+                "name_dir_full" if room.is_short else "name_dir_has_room",
+                path=room.directory,
+                free_bytes=room.free_bytes,
+                reserved_bytes=room.reserved_bytes,
+            )
+        return has_changed
 
     # -- requests ----------------------------------------------------------------------------
 

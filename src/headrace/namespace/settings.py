@@ -66,6 +66,10 @@ class NamespaceSettings:
     """`dfs.namenode.min.supported.datanode.version`."""
     checkpoint_edits: int = 1_000_000
     checkpoint_interval_ms: int = 3_600_000
+    resource_reserved_bytes: int = 0
+    """`dfs.namenode.resource.du.reserved`."""
+    resource_check_ms: int = 5_000
+    """`dfs.namenode.resource.check.interval`."""
     cache_refresh_ms: int = 30_000
     """`dfs.namenode.path.based.cache.refresh.interval.ms`."""
     trash_interval_min: int = 0

@@ -327,7 +327,7 @@ class DatanodeNode:
                 {
                     "/metrics": _without_request(pages.metrics),
                     "/health": _without_request(pages.health),
-                    "/jmx": _without_request(pages.jmx),
+                    "/jmx": pages.jmx,
                 },
                 self.log,
                 streams=self._webhdfs_stream,
@@ -379,6 +379,7 @@ class DatanodeNode:
             frame_bytes_max=self._config["ipc.maximum.data.length"],
             connections_max=self._config["ipc.server.max.connections"],
             idle_timeout_ms=self._config["ipc.client.connection.idle-timeout"],
+            keeps_shared_buffers=False,
         )
         self._ipc = TcpServer(
             self._loop,

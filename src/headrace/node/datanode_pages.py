@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.base import compiled
+from headrace.base.web import WebRequest, WebResponse
 from headrace.datanode.context import Context
 from headrace.datanode.pinning import PinnedReplicas
 from headrace.datanode.service import NameNodeService
+from headrace.node import jmx
 from headrace.runtime.disk import DiskStorage
 from headrace.runtime.http import Page
 from headrace.runtime.transfer import TransferPort
@@ -70,7 +72,7 @@ class DatanodePages:
         }
         return _json(200 if status == "ok" else 503, body)
 
-    def jmx(self) -> Page:
+    def jmx(self, request: WebRequest) -> WebResponse:
         context, dataset = self._context, self._context.dataset
         live, pinned = dataset.live_volumes(), self._pinned
         capacity = sum(volume.capacity_bytes() for volume in live)
@@ -105,7 +107,7 @@ class DatanodePages:
                 "BlocksReplicated": context.counters.blocks_replicated,
             },
         ]
-        return _json(200, {"beans": beans})
+        return jmx.page(beans, request)
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

@@ -31,6 +31,8 @@ def reason_to_wait(plan: ClusterPlan) -> str:
     live = int(health["live_datanodes"])
     if live < len(plan.datanodes):
         return f"{live} of {len(plan.datanodes)} DataNodes are live"
+    if health.get("name_dir_full"):
+        return f"the file system is in safe mode: {health['safe_mode_tip']}"
     if health["safe_mode"]:
         return (
             "the file system is in safe mode, since too few of its blocks were reported; "

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from headrace.base.errors import HeadraceError, StorageError, UsageError
+from headrace.base.errors import DiskFullError, HeadraceError, StorageError, UsageError
 from headrace.base.events import EventLog
 from headrace.base.limits import SHUTDOWN_TIMEOUT_MS
 from headrace.base.network import Transport
@@ -39,8 +39,10 @@ from headrace.namespace.journal import Journal, open_log
 from headrace.namespace.leaving import Hosts
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.racks import Racks
+from headrace.namespace.room import Room
 from headrace.namespace.rpc.endpoint import namenode_endpoint
 from headrace.node.hdfs_settings import load_config, parse_address, refuse_exposed
+from headrace.node.namenode_beans import NameNodeBeans
 from headrace.node.namenode_checkpoint import Checkpoints
 from headrace.node.namenode_pages import FSCK, NameNodePages, webhdfs_page
 from headrace.node.namenode_salvage import Salvager
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 
 _SWITCH_INTERVAL_S = 0.0001
 _DRAIN_STEP_S = 0.02
+_ANNOUNCEMENT_RETRY_MS = 1000
 _DRAIN_STEPS_MAX = int(SHUTDOWN_TIMEOUT_MS / 1000 / 2 / _DRAIN_STEP_S)
 
 
@@ -129,8 +132,16 @@ class NameNodeProcess:
         self._endpoint = namenode_endpoint(
             namenode, groups, self._on_handler_failure, forget_groups=groups.forget
         )
+        beans = NameNodeBeans(
+            namenode,
+            self._endpoint,
+            self._server,
+            self._checkpoints,
+            rpc_address,
+            self._config["dfs.namenode.rpc-address"],
+        )
         pages = NameNodePages(
-            namenode, self._endpoint, self._server, self._wakefulness, self._config
+            namenode, self._endpoint, self._server, self._wakefulness, self._config, beans
         )
         webhdfs = webhdfs_page(namenode, groups, address_text(rpc_address))
         streams = self._proxied_streams(rpc_address)
@@ -181,6 +192,7 @@ class NameNodeProcess:
         directory = self._names
         settings = namespace_settings(config, getpass.getuser())
         log = open_log(self._storage, directory, self._clock, FileBudget(self._storage, 64))
+        room = Room(self._storage, directory, settings.resource_reserved_bytes)
 
         def make_journal(ns: Namespace, on_durable: Callable[[], None]) -> Journal:
             check_gap(log, ns)
@@ -201,6 +213,7 @@ class NameNodeProcess:
             timers=self._timers,
             random=random.Random(os.urandom(16)),
             events=self.log,
+            room=room,
         )
         await self._settled(namenode.load(cluster_id=config["cluster.id"] or "", address=host))
         if config["net.topology.table.file.name"]:
@@ -228,6 +241,7 @@ class NameNodeProcess:
             namenode.journal,
             directory,
             settings,
+            room,
             storage=self._storage,
             clock=self._clock,
             timers=self._timers,
@@ -269,6 +283,7 @@ class NameNodeProcess:
             frame_bytes_max=config["ipc.maximum.data.length"],
             connections_max=config["ipc.server.max.connections"],
             idle_timeout_ms=config["ipc.client.connection.idle-timeout"],
+            keeps_shared_buffers=False,
         )
         self._server = TcpServer(
             self._loop,
@@ -302,7 +317,9 @@ class NameNodeProcess:
     def _announcement_path(self) -> str:
         return os.path.join(self._data, "namenode.json")
 
-    def _announce(self, rpc_address: tuple[str, int], http_address: tuple[str, int]) -> None:
+    def _announce(
+        self, rpc_address: tuple[str, int], http_address: tuple[str, int], *, is_told: bool = False
+    ) -> None:
         """`namenode.json`: where this process is, for those who started it."""
         told = {
             "pid": os.getpid(),
@@ -310,7 +327,15 @@ class NameNodeProcess:
             "http": address_text(http_address),
         }
         path = self._announcement_path
-        self._storage.replace_file(path, json.dumps(told).encode() + b"\n", sync=False)
+        if self._stop.is_set():
+            return
+        try:
+            self._storage.replace_file(path, json.dumps(told).encode() + b"\n", sync=False)
+        except DiskFullError as error:
+            if not is_told:
+                self.log.warning("announcement_unwritten", path=path, error=str(error.cause))
+            again = partial(self._announce, rpc_address, http_address, is_told=True)
+            self._timers.call_later(_ANNOUNCEMENT_RETRY_MS, again)
 
     # -- down --------------------------------------------------------------------------
 
@@ -354,6 +379,8 @@ class NameNodeProcess:
         assert self._namenode is not None
         try:
             self._namenode.journal.close()
+        except DiskFullError as error:  # all that was answered is there; the next start reads it
+            self.log.warning("closed_without_room", path=error.path, error=str(error.cause))
         except StorageError as error:
             self.log.error("close_failed", path=error.path, error=str(error.cause))
             return 1

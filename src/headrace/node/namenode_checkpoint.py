@@ -4,7 +4,7 @@ Owns: the child. The NameNode goes on meanwhile: the child reads the newest chec
 log's files, up to an offset that was durable when it was started.
 Must not know: the format (`namespace.checkpoint`).
 
-    python -m headrace.node.namenode_checkpoint DIRECTORY END_OFFSET
+    python -m headrace.node.namenode_checkpoint DIRECTORY END_OFFSET RESERVED_BYTES
 """
 
 import os
@@ -18,6 +18,7 @@ from headrace.base.promise import Promise
 from headrace.base.storage import Storage
 from headrace.namespace import checkpoint
 from headrace.namespace.journal import Journal
+from headrace.namespace.room import Room
 from headrace.namespace.settings import NamespaceSettings
 from headrace.runtime.disk import DiskStorage
 
@@ -36,6 +37,7 @@ class Checkpoints:
         journal: Journal,
         directory: str,
         settings: NamespaceSettings,
+        room: Room,
         *,
         storage: Storage,
         clock: Clock,
@@ -45,6 +47,7 @@ class Checkpoints:
         self._journal = journal
         self._directory = directory
         self._settings = settings
+        self._room = room
         self._storage = storage
         self._clock = clock
         self._timers = timers
@@ -54,6 +57,16 @@ class Checkpoints:
         offsets = checkpoint.image_offsets(storage, directory)
         self._last_offset = offsets[0] if offsets else -1
         self._last_ms = clock.monotonic_ms()
+        self._built_offset = self._last_offset
+        self.built_ms = 0
+        """When the newest one was built; 0: there is none."""
+        if offsets:
+            self.built_ms = storage.modified_ms(checkpoint.image_path(directory, offsets[0]))
+
+    @property
+    def edits_since(self) -> int:
+        """Durable edits that the newest one lacks."""
+        return self._journal.high_watermark - 1 - self._built_offset
 
     def start(self) -> None:
         self._timers.call_later(_FIRST_LOOK_MS, self._look)
@@ -65,7 +78,8 @@ class Checkpoints:
         is_due = edits >= self._settings.checkpoint_edits or (
             edits > 1 and age_ms >= self._settings.checkpoint_interval_ms
         )
-        if is_due and self._child is None:
+        # What room there is on a disk that is almost full is for edits; an operator may differ.
+        if is_due and self._child is None and not self._room.is_short:
             self.build()
         self._timers.call_later(_LOOK_MS, self._look)
 
@@ -75,7 +89,8 @@ class Checkpoints:
         self._waiting.append(done)
         if self._child is None:
             end_offset = self._journal.high_watermark
-            command = [sys.executable, "-m", __name__, self._directory, str(end_offset)]
+            words = (self._directory, str(end_offset), str(self._room.reserved_bytes))
+            command = [sys.executable, "-m", __name__, *words]
             self._events.info("checkpoint_started", end_offset=end_offset)
             self._child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
@@ -95,6 +110,7 @@ class Checkpoints:
         self._child = None
         took_ms = self._clock.monotonic_ms() - self._last_ms
         if status == 0:
+            self._built_offset, self.built_ms = self._last_offset, self._clock.now_ms()
             checkpoint.retire(
                 self._storage, self._directory, self._journal.log, self._clock.now_ms()
             )
@@ -114,10 +130,11 @@ class Checkpoints:
 
 
 def main(arguments: list[str]) -> int:
-    directory, end_offset = arguments
+    directory, end_offset, reserved_bytes = arguments
+    settings = NamespaceSettings(resource_reserved_bytes=int(reserved_bytes))
     os.nice(_NICENESS)
     try:
-        checkpoint.build(DiskStorage(), directory, int(end_offset), NamespaceSettings())
+        checkpoint.build(DiskStorage(), directory, int(end_offset), settings)
     except HeadraceError as error:
         print(f"checkpoint failed: {error}", file=sys.stderr)
         return 1

@@ -1,8 +1,8 @@
 """The NameNode's pages for machines and people: /metrics, /health, /jmx and /fsck.
 
-Owns: names and help texts of metrics, the beans of /jmx. prometheus_client is imported at the
-first scrape and what serves /fsck and WebHDFS with the first request, so that they cost a start
-nothing.
+Owns: names and help texts of metrics. Must not know: beans (`namenode_beans`), how they are asked
+for (`jmx`). prometheus_client is imported at the first scrape, and what serves /fsck and WebHDFS
+with the first request, so that they cost a start nothing.
 """
 
 import json
@@ -15,6 +15,8 @@ from headrace.base.promise import Promise
 from headrace.base.web import JSON, WebRequest, WebResponse
 from headrace.namespace.namenode import NameNode
 from headrace.namespace.rpc.translation import Groups
+from headrace.node import jmx
+from headrace.node.namenode_beans import NameNodeBeans, safe_mode_tip
 from headrace.runtime.tcp import TcpServer
 from headrace.runtime.wakefulness import Wakefulness
 from headrace.runtime.web import Page
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from headrace.namespace.http.fsck_repairs import Salvage
 
 FSCK = "/fsck"
-_BEAN = "Hadoop:service=NameNode,name="
 
 
 class LatePage:
@@ -63,12 +64,14 @@ class NameNodePages:
         server: TcpServer | None,
         wakefulness: Wakefulness,
         config: dict[str, Any],
+        beans: NameNodeBeans,
     ) -> None:
         self._namenode = namenode
         self._endpoint = endpoint
         self._server = server
         self._wakefulness = wakefulness
         self._config = config
+        self._beans = beans
         self._registry: Any = None
 
     def table(self, groups: Groups, salvage: "Salvage") -> dict[str, Page]:
@@ -86,13 +89,16 @@ class NameNodePages:
         """200 while everything is in service, 503 with the reason otherwise."""
         namenode = self._namenode
         stats = namenode.fs_stats()
-        status = "degraded" if stats.missing_blocks else "ok"
+        safe_mode = namenode.safe_mode
+        status = "degraded" if stats.missing_blocks or safe_mode.lack_of_room else "ok"
         body = {
             "status": status,
             "role": "namenode",
             "state": "active",
             "cluster_id": namenode.ns.cluster_id,
-            "safe_mode": namenode.safe_mode.is_on,
+            "safe_mode": safe_mode.is_on,
+            "safe_mode_tip": safe_mode_tip(namenode),
+            "name_dir_full": bool(safe_mode.lack_of_room),
             "live_datanodes": len(namenode.datanodes.live()),
             "doubtful_datanodes": len(namenode.datanodes.doubtful()),
             "missing_blocks": stats.missing_blocks,
@@ -106,68 +112,7 @@ class NameNodePages:
     # -- /jmx ----------------------------------------------------------------------------
 
     def jmx(self, request: WebRequest) -> WebResponse:
-        wanted = request.query.get("qry", "")
-        beans = [
-            bean
-            for bean in self._beans()
-            if not wanted or wanted == bean["name"] or wanted.endswith("*")
-        ]
-        return _json({"beans": beans})
-
-    def _beans(self) -> list[dict[str, Any]]:
-        namenode = self._namenode
-        namespace = namenode.ns
-        stats = namenode.fs_stats()
-        nodes = list(namenode.datanodes)
-        live = [node for node in nodes if node.is_alive]
-        return [
-            {
-                "name": _BEAN + "NameNodeStatus",
-                "State": "active",
-                "NNRole": "NameNode",
-                "HostAndPort": self._config["dfs.namenode.rpc-address"],
-                "SecurityEnabled": False,
-                "BytesWithFutureGenerationStamps": stats.future_bytes,
-            },
-            {
-                "name": _BEAN + "FSNamesystemState",
-                "CapacityTotal": stats.capacity,
-                "CapacityUsed": stats.used,
-                "CapacityRemaining": stats.remaining,
-                "BlocksTotal": len(namespace.blocks),
-                "FilesTotal": len(namespace.inodes),
-                "FSState": "safeMode" if namenode.safe_mode.is_on else "Operational",
-                "NumLiveDataNodes": len(live),
-                "NumDeadDataNodes": len(nodes) - len(live),
-                "NumStaleDataNodes": len(namenode.datanodes.doubtful()),
-                "UnderReplicatedBlocks": stats.under_replicated,
-                "PendingDeletionBlocks": stats.pending_deletion_blocks,
-                "NumFilesUnderConstruction": namespace.leases.open_file_count,
-            },
-            {
-                "name": _BEAN + "ReplicatedBlocksState",
-                "LowRedundancyReplicatedBlocks": stats.under_replicated,
-                "HighestPriorityLowRedundancyReplicatedBlocks": stats.highest_priority_blocks,
-                "BadlyDistributedBlocks": stats.badly_placed_blocks,
-                "CorruptReplicatedBlocks": stats.corrupt_blocks,
-                "MissingReplicatedBlocks": stats.missing_blocks,
-                "MissingReplicationOneBlocks": stats.missing_repl_one_blocks,
-                "BytesInFutureReplicatedBlocks": stats.future_bytes,
-                "PendingDeletionReplicatedBlocks": stats.pending_deletion_blocks,
-                "TotalReplicatedBlocks": len(namespace.blocks),
-            },
-            {
-                "name": _BEAN + "NameNodeInfo",
-                "ClusterId": namespace.cluster_id,
-                "BlockPoolId": namespace.pool_id,
-                "Total": stats.capacity,
-                "Used": stats.used,
-                "Free": stats.remaining,
-                "NumberOfMissingBlocks": stats.missing_blocks,
-                "LiveNodes": json.dumps({node.name: _live_node(node) for node in live}),
-                "DeadNodes": json.dumps({node.name: {} for node in nodes if not node.is_alive}),
-            },
-        ]
+        return jmx.page(self._beans.all(), request)
 
     # -- /metrics ------------------------------------------------------------------------
 
@@ -259,21 +204,18 @@ class NameNodePages:
             ("blocks_corrupt", "Blocks with a corrupt replica.", stats.corrupt_blocks),
             ("blocks_missing", "Blocks without a good replica.", stats.missing_blocks),
             ("safe_mode", "1 while writes are refused.", int(namenode.safe_mode.is_on)),
+            *self._room_gauges(),
             ("resident_bytes_max", "Most memory ever resident.", resident_kib * 1024),
         ]
 
-
-def _live_node(node: Any) -> dict[str, Any]:
-    return {
-        "infoAddr": f"{node.identity.ip_address}:{node.identity.info_port}",
-        "xferaddr": node.name,
-        "usedSpace": node.dfs_used,
-        "adminState": node.admin_state.name,
-        "capacity": node.capacity,
-        "numBlocks": node.block_count,
-        "version": node.software_version,
-        "remaining": node.remaining,
-    }
+    def _room_gauges(self) -> list[tuple[str, str, int]]:
+        room = self._namenode.room
+        if room is None:
+            return []
+        return [
+            ("name_dir_full", "1 while too little room is left for edits.", int(room.is_short)),
+            ("name_dir_free_bytes", "Bytes left where the edit log is.", room.free_bytes),
+        ]
 
 
 def _json(value: Any, status: int = 200) -> WebResponse:

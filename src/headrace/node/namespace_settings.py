@@ -56,6 +56,8 @@ def namespace_settings(config: dict[str, Any], superuser: str) -> NamespaceSetti
         startup_invalidate_delay_ms=config["dfs.namenode.startup.delay.block.deletion.sec"] * 1000,
         checkpoint_edits=config["dfs.namenode.checkpoint.txns"],
         checkpoint_interval_ms=config["dfs.namenode.checkpoint.period"] * 1000,
+        resource_reserved_bytes=config["dfs.namenode.resource.du.reserved"],
+        resource_check_ms=config["dfs.namenode.resource.check.interval"],
         cache_refresh_ms=config["dfs.namenode.path.based.cache.refresh.interval.ms"],
         trash_interval_min=config["fs.trash.interval"],
         trash_checkpoint_interval_min=config["fs.trash.checkpoint.interval"],

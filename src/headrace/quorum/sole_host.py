@@ -101,19 +101,35 @@ class SoleHost(Generic[S]):
 
     # -- start -------------------------------------------------------------------------------
 
-    def load(self) -> None:
+    def load(self, *, begins: bool = True) -> None:
         """Begin a new leader epoch, sync, and only then believe and replay the log.
 
         What a crashed process left in the page cache is as good as durable after this sync.
         `on_committed` sees the whole history in one call, so that nobody acts on what was
-        undone later.
+        undone later. With begins=False nothing is written, and nothing may be decided that has
+        records, until `begin`.
         """
-        self.leader_epoch = max(1, self.log.epochs.latest + 1)
-        self.log.append(self._leader_change(), self.leader_epoch, self._clock.now_ms())
+        if begins:
+            self._begin_epoch()
         self.log.flush_now()
         history = self._replay_log()
         self.high_watermark = self.log.log_end_offset
         self._on_committed(history, self.state.last_offset)
+
+    def begin(self) -> None:
+        """Begin the leader epoch that `load` did not."""
+        try:
+            self._begin_epoch()
+            self.log.flush_now()
+        except StorageError as error:
+            self._fail(error)
+            raise
+        self.high_watermark = self.log.log_end_offset
+        self.state.last_offset = self.high_watermark - 1
+
+    def _begin_epoch(self) -> None:
+        self.leader_epoch = max(1, self.log.epochs.latest + 1)
+        self.log.append(self._leader_change(), self.leader_epoch, self._clock.now_ms())
 
     def _replay_log(self) -> list[Any]:
         log = self.log

@@ -32,6 +32,7 @@ from headrace.base.limits import (
     ACCEPTS_PER_TURN_MAX,
     FRAME_PROGRESS_TIMEOUT_MS,
     LISTEN_BACKLOG,
+    OPENING_FRAME_BYTES_MAX,
     OPENING_TIMEOUT_MS,
     PRIVATE_BUFFER_BYTES_MIN,
     RESPONSE_PROGRESS_TIMEOUT_MS,
@@ -58,6 +59,9 @@ class TcpLimits:
     """-1: as the system sees fit. A bound pays: what is sent far ahead of a reader overruns its
     receive buffer, is dropped and sent again (1.0 GB/s at 0.7 s CPU/GB against 2.4 at 0.3)."""
     receive_buffer_bytes: int = -1
+    keeps_shared_buffers: bool = True
+    """In the middle of a frame that fits. Not where large frames are rare: what is kept is not in
+    the account of half-read frames."""
 
 
 @dataclass(slots=True)
@@ -179,7 +183,7 @@ class TcpConnection:
         view, start, end = self._view, self._start, self._end
         assert view is not None
         session = self._session
-        frame_bytes_max = self._server.limits.frame_bytes_max
+        frame_bytes_max = self._frame_bytes_max()
         failure: str | None = None
         size = -1
         if self._preamble_bytes > end - start:
@@ -190,6 +194,9 @@ class TcpConnection:
                 start = self._take_preamble(view, start)
             while end - start >= 4 and not self._writing and session.ready:
                 (size,) = _SIZE.unpack_from(view, start)
+                if not 0 < size <= frame_bytes_max:
+                    # Those before it may have ended the opening.
+                    frame_bytes_max = self._frame_bytes_max()
                 if not 0 < size <= frame_bytes_max:
                     raise ProtocolError(f"frame size {size} is not in 1..{frame_bytes_max}")
                 stop = start + 4 + size
@@ -210,6 +217,14 @@ class TcpConnection:
             self.close(failure)
         if not self._closed:
             self._settle_buffer(view, start, end)
+
+    def _frame_bytes_max(self) -> int:
+        frame_bytes_max = self._server.limits.frame_bytes_max
+        if self._opening_tick >= 0:
+            if not cast(PreambleSession, self._session).is_open:
+                return min(frame_bytes_max, OPENING_FRAME_BYTES_MAX)
+            self._opening_tick = -1
+        return frame_bytes_max
 
     def _take_preamble(self, view: memoryview, start: int) -> int:
         """Hand over the preamble; where the first frame starts."""
@@ -241,10 +256,13 @@ class TcpConnection:
                 self._stop_reading()
                 self._loop.call_soon(self._resume)
                 return
-        if start + needed <= len(view) and (left >= PRIVATE_BUFFER_BYTES_MIN or not self._pooled):
+        may_keep = not self._pooled or (
+            left >= PRIVATE_BUFFER_BYTES_MIN and self._server.limits.keeps_shared_buffers
+        )
+        if start + needed <= len(view) and may_keep:
             self._start_reading()
             return
-        if needed <= len(view) and left >= PRIVATE_BUFFER_BYTES_MIN:
+        if needed <= len(view) and left >= PRIVATE_BUFFER_BYTES_MIN and may_keep:
             view[:left] = view[start:end]
             self._start, self._end = 0, left
             self._start_reading()

@@ -3,9 +3,11 @@
 Owns: connections, the head of a request, keep-alive, bounds in size and time.
 Must not know: what any page says; pages are functions of `base.web` values, at once or later.
 
-A page takes no body: one that comes is read and dropped up to a bound, so that a client that sends
-one (curl with -T) hears its answer. A stream takes the body piece by piece as it asks for them,
-and may answer piece by piece: nothing is held whole.
+A page takes no body. A small one that comes is read and dropped, a large one or one in chunks is
+dropped behind the answer, up to a bound: a client that sends first and listens then hears where it
+is redirected to. One that asks whether to send its body (`Expect`, as curl with -T does) hears the
+answer instead. A stream takes the body piece by piece as it asks for them, and may answer piece by
+piece: nothing is held whole.
 
 Invariants: no header's value can end its line, whatever a page put into it; a head comes whole
 within `_HEAD_TIMEOUT_S`, a body brings `_TRICKLE_BYTES` in every `_PIECE_TIMEOUT_S` that is spent
@@ -31,7 +33,8 @@ _ANSWER_TIMEOUT_S = 60.0
 _PIECE_TIMEOUT_S = 60.0
 _PIECE_BYTES = 256 * 1024
 _TRICKLE_BYTES = 1024
-_LINGER_TIMEOUT_S = 2.0
+_LINGER_TIMEOUT_S = 20.0
+_LINGER_PAUSE_S = 2.0
 _LINGER_BYTES = 64 * 1024 * 1024
 _CONNECTIONS_MAX = 1000
 _ONCE = ("content-length", "transfer-encoding", "host")
@@ -116,12 +119,9 @@ class WebServer:
             body = Body(reader, writer, headers)
             await self._serve_stream(stream, request, body, writer, keep_alive)
             return keep_alive and body.is_read
-        if not await self._drop_body(reader, headers):
-            self._write(writer, text(413, "no body is expected here\n"), False, True)
-            return False
+        # Where the next request would begin is not known while a body may come.
+        keep_alive = await self._drop_body(reader, headers) and keep_alive
         response = await self._answer(request)
-        if "expect" in headers:
-            keep_alive = False  # nobody knows whether its body comes
         self._write(writer, response, keep_alive, method != "HEAD")
         await writer.drain()
         return keep_alive
@@ -160,13 +160,13 @@ class WebServer:
             raise ConnectionAbortedError from error
 
     async def _drop_body(self, reader: asyncio.StreamReader, headers: dict[str, str]) -> bool:
-        if "transfer-encoding" in headers:
+        """False: it is left where it is. A redirected client must not be asked for it, and of one
+        that is long the answer comes first."""
+        if "expect" in headers or "transfer-encoding" in headers:
             return False
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > _BODY_BYTES_MAX:
+        if int(length) > _BODY_BYTES_MAX:
             return False
-        if headers.get("expect", "").lower() == "100-continue":
-            return True  # the answer comes first: a redirected client keeps its body
         async with asyncio.timeout(_HEAD_TIMEOUT_S):
             await reader.readexactly(int(length))
         return True
@@ -223,7 +223,11 @@ async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.write_eof()
     left = _LINGER_BYTES
     async with asyncio.timeout(_LINGER_TIMEOUT_S):
-        while left > 0 and (dropped := await reader.read(_PIECE_BYTES)):
+        while left > 0:
+            async with asyncio.timeout(_LINGER_PAUSE_S):
+                dropped = await reader.read(_PIECE_BYTES)
+            if not dropped:
+                return
             left -= len(dropped)
 
 

@@ -39,6 +39,7 @@ from headrace.namespace.filesystem import Namespace
 from headrace.namespace.inodes import DirectoryInode, FileInode, Inode, SymlinkInode
 from headrace.namespace.journal import Journal, open_log
 from headrace.namespace.namenode import NameNode
+from headrace.namespace.room import Room
 from headrace.namespace.rpc.asking import ask
 from headrace.namespace.settings import NamespaceSettings
 from headrace.namespace.values import ExtendedBlock, LocatedBlock
@@ -125,6 +126,7 @@ class SimulatedNameNode:
             timers=self.timers,
             random=self.random,
             events=EventLog(self.lines.append, self.clock),
+            room=Room(self.disk, "name", self.settings.resource_reserved_bytes),
         )
         self.namenode.load(cluster_id="simulated")
         self.settle()

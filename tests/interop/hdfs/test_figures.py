@@ -60,12 +60,38 @@ def test_beans_are_hadoop_s(cluster: LocalFileSystem) -> None:
     state = bean(cluster, "FSNamesystemState")
     assert (state["FSState"], state["NumLiveDataNodes"]) == ("Operational", 1)
     assert state["BlocksTotal"] == 2
+    system = bean(cluster, "FSNamesystem")
+    assert (system["NumLiveDataNodes"], system["NumDeadDataNodes"]) == (1, 0)
+    assert (system["BlocksTotal"], system["UnderReplicatedBlocks"]) == (2, 1)
+    assert (system["MissingBlocks"], system["CorruptBlocks"], system["ExcessBlocks"]) == (0, 0, 0)
+    assert system["CapacityTotal"] == state["CapacityTotal"] > 0
+    assert system["TransactionsSinceLastCheckpoint"] >= 0
+    assert system["FilesTotal"] == state["FilesTotal"] == 3
     info = bean(cluster, "NameNodeInfo")
+    assert info["Safemode"] == ""
     (node,) = json.loads(info["LiveNodes"]).values()
     assert node["xferaddr"] == cluster.datanodes[0].where["listen"]
     assert json.loads(get(cluster, "/jmx?qry=Hadoop:service=NameNode,name=Nothing")) == {
         "beans": []
     }
+
+
+def test_what_the_rpc_port_did_is_told(cluster: LocalFileSystem) -> None:
+    port = cluster.address.rpartition(":")[2]
+    before = bean(cluster, f"RpcActivityForPort{port}")
+    assert before["NumOpenConnections"] >= 1, "the DataNode's"
+    Files(cluster).blocks("/f")
+    after = bean(cluster, f"RpcActivityForPort{port}")
+    for name in ("ReceivedBytes", "SentBytes", "RpcProcessingTimeNumOps"):
+        assert after[name] > before[name] > 0, name
+
+
+def test_one_attribute_is_told(cluster: LocalFileSystem) -> None:
+    name = "Hadoop:service=NameNode,name=FSNamesystem"
+    expected = {"beans": [{"name": name, "BlocksTotal": 2}]}
+    assert json.loads(get(cluster, f"/jmx?get={name}::BlocksTotal")) == expected
+    found = json.loads(get(cluster, f"/jmx?qry={name}*"))["beans"]
+    assert [one["name"] for one in found] == [name + "State", name]
 
 
 def test_its_configuration_is_told(cluster: LocalFileSystem) -> None:

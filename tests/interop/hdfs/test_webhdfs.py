@@ -2,12 +2,16 @@
 
 import json
 import os
+import shutil
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from hdfs import InsecureClient
 from hdfs.util import HdfsError
 from tests.interop.hdfs.conftest import SETTINGS, FileSystem
@@ -127,6 +131,44 @@ def test_where_data_is_can_be_asked_without_going_there(dfs: FileSystem, folder:
     status, body = ask(url, "PUT")
     assert status == 200
     assert f"/webhdfs/v1{folder}/f" in body["Location"]
+
+
+@pytest.mark.parametrize("how", ["file", "standard input", "without Expect"])
+@pytest.mark.parametrize("size", [0, 100_000, 1_048_577, 3_000_000, 20_000_000])
+def test_curl_follows_the_redirect_with_its_file(
+    dfs: FileSystem, folder: str, tmp_path: Path, size: int, how: str
+) -> None:
+    curl = shutil.which("curl")
+    if curl is None:
+        pytest.skip("curl is not installed")
+    data = os.urandom(size)
+    source = tmp_path / "source"
+    source.write_bytes(data)
+    url = f"{dfs.http_url}/webhdfs/v1{folder}/f?op=CREATE&user.name=root"
+    command = [curl, "-sS", "-L", "-m", "30", "-w", "%{http_code} %{num_redirects}"]
+    if how == "without Expect":
+        command += ["-H", "Expect:"]
+    command += ["-T", "-" if how == "standard input" else str(source), url]
+    done = subprocess.run(command, input=data, capture_output=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == (b"201 1", b"")
+    with urllib.request.urlopen(url.replace("CREATE", "OPEN"), timeout=30) as response:
+        assert response.read() == data
+
+
+@pytest.mark.parametrize("size", [500_000, 3_000_000])
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["counted", "chunked"])
+def test_a_client_that_sends_its_body_to_the_namenode_is_redirected(
+    dfs: FileSystem, folder: str, size: int, *, is_chunked: bool
+) -> None:
+    """Without asking first: as `requests` does."""
+    data = os.urandom(size)
+    url = f"{dfs.http_url}/webhdfs/v1{folder}/f?op=CREATE&user.name=root"
+    body: Any = iter([data[: size // 2], data[size // 2 :]]) if is_chunked else data
+    first = requests.put(url, data=body, allow_redirects=False, timeout=30)
+    assert first.status_code == 307
+    assert requests.put(first.headers["Location"], data=data, timeout=30).status_code == 201
+    read = requests.get(url.replace("CREATE", "OPEN"), timeout=30)
+    assert read.content == data
 
 
 def test_a_namenode_may_move_the_data_itself(proxying: LocalFileSystem) -> None:

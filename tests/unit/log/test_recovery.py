@@ -1,10 +1,12 @@
 """What recovery tells of what it found: nothing goes without a word."""
 
+import errno
 from typing import Any
 
 import pytest
 
 from headrace.base.errors import CorruptionError
+from headrace.testing.disk import Fault
 from headrace.wire.kafka.records import read_batches
 
 PATH = "/d/t-0"
@@ -49,6 +51,18 @@ def test_a_torn_tail_is_told_before_it_is_cut(bench: Any) -> None:
     assert log.log_end_offset == 29
     assert log.recovered.cut_bytes > 0
     assert [tree[last] for tree in told.trees] == [content[:-7]]
+
+
+def test_no_room_for_indexes_is_no_reason_not_to_open(bench: Any) -> None:
+    filled(bench)
+    bench.disk.plan(Fault("write", errno.ENOSPC, path_part="index", is_sticky=True))
+    log = bench.reopen()
+    assert bench.offsets() == list(range(30))
+    times = [log.time_near(offset) for offset in range(30)]
+    bench.disk.heal()
+    log = bench.reopen()
+    assert bench.offsets() == list(range(30))
+    assert [log.time_near(offset) for offset in range(30)] == times
 
 
 def test_a_lost_segment_is_told_before_the_later_ones_go(bench: Any) -> None:

@@ -227,10 +227,21 @@ async def _whole(reader: asyncio.StreamReader) -> bytes:
     return b""
 
 
-@pytest.mark.parametrize("path", ["/refused", "/page"])
-def test_a_client_that_is_still_sending_hears_its_refusal(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("/refused", [403]), ("/page", [200]), ("/echo?value=there", [307]), ("/none", [404])],
+)
+@pytest.mark.parametrize("size", [2_000_000, 20_000_000])
+@pytest.mark.parametrize("is_chunked", [False, True], ids=["counted", "chunked"])
+def test_a_client_that_is_still_sending_hears_its_answer(
+    path: str, expected: list[int], size: int, *, is_chunked: bool
+) -> None:
     site = Site()
-    head = f"PUT {path} HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n".encode()
+    length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {size}"
+    head = f"PUT {path} HTTP/1.1\r\n{length}\r\n\r\n".encode()
+    piece = bytes(1_000_000)
+    if is_chunked:
+        piece = b"%x\r\n%b\r\n" % (len(piece), piece)
 
     async def run() -> bytes:
         host, port = await site.server.listen("127.0.0.1", 0)
@@ -238,9 +249,11 @@ def test_a_client_that_is_still_sending_hears_its_refusal(path: str) -> None:
             async with asyncio.timeout(10):
                 reader, writer = await asyncio.open_connection(host, port)
                 writer.write(head)
-                for _ in range(20):
-                    writer.write(bytes(1_000_000))
+                for _ in range(size // 1_000_000):
+                    writer.write(piece)
                     await writer.drain()
+                if is_chunked:
+                    writer.write(b"0\r\n\r\n")
                 answer = await reader.read()
                 writer.close()
                 return answer
@@ -248,8 +261,72 @@ def test_a_client_that_is_still_sending_hears_its_refusal(path: str) -> None:
             site.server.close()
 
     answer = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run())
-    assert statuses(answer) in ([403], [413])
-    assert answer.endswith(b"\n")
+    assert statuses(answer) == expected
+    assert b"Connection: close" in answer
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        b"Content-Length: 5",
+        b"Content-Length: 3000000",
+        b"Content-Length: 999999999999999999",
+        b"Transfer-Encoding: chunked",
+    ],
+)
+@pytest.mark.parametrize("expect", [b"100-continue", b"100-Continue"])
+def test_who_asks_whether_to_send_is_answered_and_not_asked_for_a_body(
+    length: bytes, expect: bytes
+) -> None:
+    site = Site()
+    head = b"PUT /echo?value=there HTTP/1.1\r\n" + length + b"\r\nExpect: " + expect
+    answer = talk(site, head + b"\r\n\r\n", end=False)
+    assert statuses(answer) == [307]
+    assert b"Location: there\r\n" in answer
+    assert b"Connection: close" in answer
+
+
+def test_a_body_that_comes_though_nobody_asked_is_no_request() -> None:
+    site = Site()
+    head = b"PUT /page HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: "
+    answer = talk(site, head + b"%d\r\n\r\n" % len(SMUGGLED), SMUGGLED)
+    assert statuses(answer) == [200]
+    assert b"smuggled" not in answer
+
+
+def test_one_who_never_ends_sending_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_LINGER_TIMEOUT_S", 0.2)
+    head = b"PUT /page HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert trickle_after_answer(head) < PIECES_MAX
+    monkeypatch.setattr(web, "_LINGER_TIMEOUT_S", 20)
+    monkeypatch.setattr(web, "_LINGER_PAUSE_S", 0.05)
+    assert trickle_after_answer(head, gap_s=1) < 10
+
+
+def trickle_after_answer(head: bytes, *, gap_s: float = 0.005) -> int:
+    """How many chunks were sent behind the answer before the server hung up."""
+    site = Site()
+
+    async def run() -> int:
+        host, port = await site.server.listen("127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection(host, port)
+                writer.write(head)
+                assert statuses(await reader.read()) == [200]
+                sent = 0
+                with contextlib.suppress(ConnectionError):
+                    while sent < PIECES_MAX:
+                        writer.write(b"1\r\nx\r\n")
+                        sent += 1
+                        await writer.drain()
+                        await asyncio.sleep(gap_s)
+                writer.transport.abort()
+                return sent
+        finally:
+            site.server.close()
+
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run())
 
 
 def trickle(site: Site, head: bytes, piece: bytes, *, gap_s: float = 0.005) -> int:

@@ -76,7 +76,12 @@ class Server:
     """`with Server() as server`: server.port is open until the end."""
 
     def __init__(self, connections_max: int = 100, idle_timeout_ms: int = 60_000) -> None:
-        self._limits = TcpLimits(rpc_frames.FRAME_BYTES_MAX, connections_max, idle_timeout_ms)
+        self._limits = TcpLimits(
+            rpc_frames.FRAME_BYTES_MAX,
+            connections_max,
+            idle_timeout_ms,
+            keeps_shared_buffers=False,
+        )
         self.methods = Methods()
         self.failures: list[BaseException] = []
         self.endpoint = RpcEndpoint(lambda _, error: self.failures.append(error))

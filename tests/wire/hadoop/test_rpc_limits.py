@@ -1,7 +1,7 @@
 """What a port of Hadoop RPC bounds: connections, idle and slow peers, the size of an answer."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -13,9 +13,14 @@ from tests.wire.hadoop.rpc_peer import (
     block_size_call,
 )
 
+from headrace.base.limits import OPENING_FRAME_BYTES_MAX
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop import rpc_calls, rpc_frames
 from headrace.wire.hadoop.protos import client_namenode_pb2 as client
+from headrace.wire.hadoop.protos.ipc_connection_context_pb2 import (
+    IpcConnectionContextProto,
+    UserInformationProto,
+)
 from headrace.wire.hadoop.protos.rpc_engine_pb2 import RequestHeaderProto
 from headrace.wire.hadoop.protos.rpc_header_pb2 import (
     RPC_PROTOCOL_BUFFER,
@@ -27,6 +32,12 @@ from headrace.wire.hadoop.rpc_protocols import CLIENT_NAMENODE
 
 OPENING = rpc_calls.opening("anna", CLIENT_NAMENODE.java_name, CLIENT_ID)
 SECONDS_A_BYTE = 5
+PREAMBLE = b"hrpc\x09\x00\x00"
+SASL_PREAMBLE = b"hrpc\x09\x00\xdf"
+NEGOTIATE = rpc_frames.frame(
+    RpcRequestHeaderProto(callId=-33, clientId=CLIENT_ID),
+    RpcSaslProto(state=RpcSaslProto.NEGOTIATE),
+)
 
 
 @pytest.fixture
@@ -53,11 +64,7 @@ def trickle(server: Server, raw: Raw, data: bytes) -> int:
     [
         pytest.param(OPENING, id="preamble and context"),
         pytest.param(
-            b"hrpc\x09\x00\xdf"
-            + rpc_frames.frame(
-                RpcRequestHeaderProto(callId=-33, clientId=CLIENT_ID),
-                RpcSaslProto(state=RpcSaslProto.NEGOTIATE),
-            ),
+            SASL_PREAMBLE + NEGOTIATE,
             id="SASL",
         ),
     ],
@@ -66,6 +73,82 @@ def test_an_opening_that_trickles_in_is_cut_off(server: Server, opening: bytes) 
     with Raw(server.port) as raw:
         assert trickle(server, raw, opening) * SECONDS_A_BYTE <= 65
         assert raw.rest() == b""
+
+
+@pytest.mark.parametrize("size", [OPENING_FRAME_BYTES_MAX + 1, 1 << 20, 100 << 20])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(PREAMBLE, id="context"),
+        pytest.param(SASL_PREAMBLE, id="SASL"),
+        pytest.param(SASL_PREAMBLE + NEGOTIATE, id="context after SASL"),
+    ],
+)
+@pytest.mark.parametrize("is_one_send", [True, False])
+def test_a_peer_that_nobody_knows_has_no_large_frame(
+    server: Server, before: bytes, size: int, *, is_one_send: bool
+) -> None:
+    assert server.tcp is not None
+    with Raw(server.port) as raw:
+        if is_one_send:
+            raw.send(before + size.to_bytes(4, "big"))
+        else:
+            raw.send(before)
+            server.await_bytes(len(before))
+            raw.send(size.to_bytes(4, "big"))
+        rest = raw.rest()
+        assert (rest == b"") == (NEGOTIATE not in before), "SUCCESS alone was owed"
+    assert server.tcp.pool.private_bytes == 0
+    assert server.tcp.counters.protocol_errors == 1
+
+
+@pytest.mark.parametrize("is_one_send", [True, False])
+def test_a_context_has_room_and_a_call_after_it_more(server: Server, *, is_one_send: bool) -> None:
+    header = RpcRequestHeaderProto(
+        rpcKind=RPC_PROTOCOL_BUFFER,
+        rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET,
+        callId=-3,
+        clientId=CLIENT_ID,
+        retryCount=-1,
+    )
+    context = IpcConnectionContextProto(
+        userInfo=UserInformationProto(effectiveUser="anna"), protocol="p" * 60_000
+    )
+    opening = PREAMBLE + rpc_frames.frame(header, context)
+    call = block_size_call(1, "x" * 3_000_000)
+    with Raw(server.port) as raw:
+        if is_one_send:
+            raw.send(opening + call)
+        else:
+            for piece in (opening[:100], opening[100:], call[:100_000], call[100_000:]):
+                raw.send(piece)
+        answer, body = raw.answer()
+        assert answer.callId == 1
+        assert client.GetPreferredBlockSizeResponseProto.FromString(body).bsize == 3_000_000
+
+
+def test_half_read_frames_are_in_one_account(server: Server) -> None:
+    """No matter whether they would fit into a shared buffer."""
+    assert server.tcp is not None
+    call = block_size_call(1, "x" * 1_000_000)
+    with ExitStack() as stack:
+        held = [stack.enter_context(Raw(server.port)) for _ in range(5)]
+        for count, raw in enumerate(held, 1):
+            raw.open().send(call[:200_000])
+            server.await_bytes(count * (len(OPENING) + 200_000))
+        await_account(server, lambda size: 1_000_000 <= size <= 5 * len(call))
+        for raw in held:
+            raw.send(call[200_000:])
+            assert raw.answer()[0].callId == 1
+        await_account(server, lambda size: size == 0)
+
+
+def await_account(server: Server, is_right: Callable[[int], bool]) -> None:
+    """The bytes of half-read frames: settled a moment after they came or were answered."""
+    assert server.tcp is not None
+    deadline = time.monotonic() + TIMEOUT_S
+    while not is_right(server.tcp.pool.private_bytes):
+        assert time.monotonic() < deadline, server.tcp.pool.private_bytes
 
 
 def test_a_peer_that_never_begins_is_cut_off(server: Server) -> None:
