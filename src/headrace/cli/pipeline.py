@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.sizes import size_bytes
 from headrace.cli.app import BootstrapServers, Data, Json, group
 from headrace.cli.fs_target import fs_url_of
 from headrace.cli.output import print_json, print_table, say
 from headrace.cli.target import bootstrap_of
-from headrace.pipeline.settings import Settings, duration_s, make, size_bytes
+from headrace.pipeline.settings import Settings, duration_s, make
 
 commands = group("pipeline", "Flush topics into Parquet files on HDFS, exactly once.")
 

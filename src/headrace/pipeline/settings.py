@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.base.errors import UsageError
+from headrace.base.sizes import size_bytes
 from headrace.pipeline.late import FATES, KEEP
 from headrace.pipeline.layout import PRIVATE, Rooms
 from headrace.pipeline.options import LogOptions
@@ -31,13 +32,11 @@ STARTS = ("earliest", "latest")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _DURATION_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|K|M|G)?", re.IGNORECASE)
 _MASTER = re.compile(
     r"local(\[\s*([1-9]\d*|\*)\s*(,\s*[1-9]\d*\s*)?\])?"
     r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn|(spark|k8s)://\S+"
 )
 _PORT_MAX = 65535
-_SIZE_POWER = {"b": 0, "k": 1, "kib": 1, "m": 2, "mib": 2, "g": 3, "gib": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +211,6 @@ def duration_s(text: str) -> float:
     if found is None:
         raise UsageError(f"{text!r} is not a duration: write 500ms, 1s, 10m or 1h")
     return float(found[1]) * _DURATION_S[found[2]]
-
-
-def size_bytes(text: str) -> int:
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"{text!r} is not a size: write 128MiB or a number of bytes")
-    return int(float(found[1]) * 1024 ** _SIZE_POWER[(found[2] or "b").lower()])
 
 
 # -- from a file -------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from headrace.base.errors import UsageError
+from headrace.base.sizes import size_bytes
 from headrace.pipeline import submit
 from headrace.pipeline.metrics import PipelineMetrics
-from headrace.pipeline.settings import Settings, checked, duration_s, make, size_bytes
+from headrace.pipeline.settings import Settings, checked, duration_s, make
 
 GOOD = {"bootstrap_servers": "h:1", "target": "hdfs://n:8020/lake/orders", "topics": ("t",)}
 
