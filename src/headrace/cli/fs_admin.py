@@ -9,18 +9,20 @@ from typing import Annotated
 
 import typer
 
-from headrace.base.errors import HeadraceError
-from headrace.cli.app import Data, Json, group
-from headrace.cli.fs_options import Fs, PathArgument
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.sizes import size_bytes
+from headrace.cli.app import Json, group
+from headrace.cli.fs_options import Data, Fs, PathArgument
 from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
-from headrace.client.namenode import NameNodeClient, user_name
+from headrace.client.namenode import QUOTA_MAX, NameNodeClient, user_name
 from headrace.client.refusals import NO_SUCH_FILE, sentence
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 
 _NO_QUOTA = -1
 _FSCK_TIMEOUT_S = 60
+_NO_QUOTA_TEXT = str(_NO_QUOTA)
 
 snapshots = group("snapshot", "Frozen views of a directory.")
 
@@ -198,10 +200,11 @@ def fsck(
 def quota(
     path: PathArgument,
     names: Annotated[
-        int | None, typer.Option("--names", min=_NO_QUOTA, help="Most names; -1: any.")
+        str | None, typer.Option("--names", metavar="COUNT", help="Most names; -1: any.")
     ] = None,
     space: Annotated[
-        int | None, typer.Option("--space", min=_NO_QUOTA, help="Most bytes; -1: any.")
+        str | None,
+        typer.Option("--space", metavar="SIZE", help="Most bytes, such as 10g; -1: any."),
     ] = None,
     fs: Fs = None,
     data: Data = None,
@@ -212,15 +215,17 @@ def quota(
     \b
     Examples:
       headrace fs quota /events
-      headrace fs quota /events --names 10000 --space 1000000000
+      headrace fs quota /events --names 10000 --space 10g
       headrace fs quota /events --names -1
     """
     with open_namenode(fs, data, path) as namenode:
         if names is not None or space is not None:
-            namenode.set_quota(path, names=names, space=space)
+            namenode.set_quota(path, names=most_names, space=most_bytes)
         found = namenode.quota(path)
     if as_json:
         print_json({"path": path, **found})
+    most_names = None if names is None else quota_limit(names, least=1)
+    most_bytes = None if space is None else quota_limit(space, least=0)
         return
     shown = {key: "none" if value == _NO_QUOTA else value for key, value in found.items()}
     print_table(list(shown), [list(shown.values())])
@@ -232,6 +237,19 @@ def open_files(
     """List files that are being written, and by whom.
 
     \b
+def quota_limit(text: str, *, least: int) -> int:
+    """-1 takes a quota away. What HDFS's client refuses is refused: no names at all, and the number
+    that means on the wire that a quota stays as it is."""
+    if text.strip() == _NO_QUOTA_TEXT:
+        return _NO_QUOTA
+    found = size_bytes(text)
+    if not least <= found <= QUOTA_MAX:
+        raise UsageError(
+            f"{text!r} can't be a quota: write {least} to {QUOTA_MAX}, or -1 to take it away"
+        )
+    return found
+
+
     Examples:
       headrace fs open-files
       headrace fs open-files /events --json

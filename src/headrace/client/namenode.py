@@ -25,6 +25,7 @@ from headrace.wire.hadoop.rpc_protocols import DATANODE_ADMIN, FILE_SET, NAMENOD
 
 DEFAULT_PORT = 8020
 _UNCHANGED = 2**63 - 1
+QUOTA_MAX = _UNCHANGED - 1
 _NO_QUOTA = 2**64 - 1
 _LIVE = pb.GetDatanodeReportRequestProto(type=pb.LIVE)
 _XATTR_NAMESPACES = ("user", "trusted", "security", "system", "raw")
@@ -278,19 +279,23 @@ class NameNodeClient:
     # -- quotas ----------------------------------------------------------------------------
 
     def set_quota(self, path: str, *, names: int | None = None, space: int | None = None) -> None:
-        """None leaves a quota as it is, -1 takes it away."""
+        """None leaves a quota as it is, -1 takes it away: from the root, which always has one for
+        names in HDFS, by the largest there is."""
+        if names is not None and names < 0 and not path.strip("/"):
+            names = QUOTA_MAX
         request = pb.SetQuotaRequestProto(
             path=path, namespaceQuota=_quota(names), storagespaceQuota=_quota(space)
         )
         self._rpc.call("setQuota", request)
 
     def quota(self, path: str) -> dict[str, int]:
+        """-1: there is none."""
         usage = self._rpc.call("getQuotaUsage", pb.GetQuotaUsageRequestProto(path=path)).usage
         return {
             "names_used": usage.fileAndDirectoryCount,
-            "names_quota": _signed(usage.quota),
+            "names_quota": _limit(usage.quota),
             "space_used": usage.spaceConsumed,
-            "space_quota": _signed(usage.spaceQuota),
+            "space_quota": _limit(usage.spaceQuota),
         }
 
     # -- the cluster -------------------------------------------------------------------------
@@ -372,8 +377,9 @@ def _quota(value: int | None) -> int:
     return _NO_QUOTA if value < 0 else value
 
 
-def _signed(value: int) -> int:
-    return value - 2**64 if value >= 2**63 else value
+def _limit(value: int) -> int:
+    """What nobody reaches is no limit."""
+    return -1 if value >= QUOTA_MAX else value
 
 
 def _datanode(info: hdfs.DatanodeInfoProto) -> DatanodeReport:

@@ -115,6 +115,14 @@ def test_snapshots_and_quotas(fs: Fs, folder: str) -> None:
     fs("snapshot", "disallow", folder)
     assert loaded(fs("quota", folder, "--names", "10", "--json"))["names_quota"] == 10
     assert loaded(fs("quota", folder, "--names", "-1", "--json"))["names_quota"] == -1
+    assert loaded(fs("quota", folder, "--space", "10g", "--json"))["space_quota"] == 10 << 30
+
+
+def test_the_root_loses_its_quota_of_names(fs: Fs) -> None:
+    assert loaded(fs("quota", "/", "--names", "1m", "--json"))["names_quota"] == 1 << 20
+    assert loaded(fs("quota", "/", "--names", "-1", "--json"))["names_quota"] == -1
+    for nonsense in ("0", str(2**63 - 1)):
+        assert b"can't be a quota" in fs("quota", "/", "--names", nonsense, status=2).stderr
 
 
 def test_the_cluster(fs: Fs, dfs: FileSystem) -> None:

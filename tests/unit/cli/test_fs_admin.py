@@ -1,0 +1,44 @@
+"""Quotas as people type them, and what the NameNode is asked for."""
+
+from typing import Any
+
+import pytest
+
+from headrace.base.errors import UsageError
+from headrace.cli.fs_admin import quota_limit
+from headrace.client.namenode import QUOTA_MAX, NameNodeClient
+from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
+
+
+@pytest.mark.parametrize("text", ["0", "9223372036854775807", "-5", "ten"])
+def test_what_is_no_quota_of_names(text: str) -> None:
+    with pytest.raises(UsageError):
+        quota_limit(text, least=1)
+
+
+def test_quotas_have_units() -> None:
+    assert quota_limit("10g", least=0) == 10 << 30
+    assert quota_limit("0", least=0) == 0, "of bytes: only empty files"
+    assert quota_limit("-1", least=1) == -1
+
+
+def test_the_root_gets_the_largest_quota_of_names_when_it_is_to_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[pb.SetQuotaRequestProto] = []
+    client = NameNodeClient("hdfs://127.0.0.1:1", "anna")
+    answer: Any = pb.GetQuotaUsageResponseProto()
+    answer.usage.quota = QUOTA_MAX
+    answer.usage.spaceQuota = 2**64 - 1
+
+    def call(method: str, request: Any) -> Any:
+        if method == "setQuota":
+            asked.append(request)
+        return answer
+
+    monkeypatch.setattr(client._rpc, "call", call)
+    for path in ("/", "//", "/a"):
+        client.set_quota(path, names=-1)
+    assert [one.namespaceQuota for one in asked] == [QUOTA_MAX, QUOTA_MAX, 2**64 - 1]
+    found = client.quota("/")
+    assert (found["names_quota"], found["space_quota"]) == (-1, -1)
