@@ -1,5 +1,6 @@
 """`headrace fs report|safemode|fsck|snapshot|quota|open-files`: the cluster behind the files."""
 
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,8 +22,10 @@ from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
 
 _NO_QUOTA = -1
-_FSCK_TIMEOUT_S = 60
 _NO_QUOTA_TEXT = str(_NO_QUOTA)
+_FSCK_TIMEOUT_S = 60
+_POLL_S = 0.5
+_RECOVER_AGAIN_S = 10.0
 
 snapshots = group("snapshot", "Frozen views of a directory.")
 
@@ -40,6 +43,7 @@ def add_to(commands: typer.Typer) -> None:
     commands.command("fsck")(fsck)
     commands.command("quota")(quota)
     commands.command("open-files")(open_files)
+    commands.command("recover-lease")(recover_lease)
     commands.add_typer(snapshots)
 
 
@@ -212,31 +216,27 @@ def quota(
 ) -> None:
     """Show or set the quotas of a directory: names, and bytes with all replicas.
 
+    The directory itself is one of its names. A size has k, m, g or t for powers of 1024.
+
     \b
     Examples:
       headrace fs quota /events
       headrace fs quota /events --names 10000 --space 10g
       headrace fs quota /events --names -1
     """
+    most_names = None if names is None else quota_limit(names, least=1)
+    most_bytes = None if space is None else quota_limit(space, least=0)
     with open_namenode(fs, data, path) as namenode:
         if names is not None or space is not None:
             namenode.set_quota(path, names=most_names, space=most_bytes)
         found = namenode.quota(path)
     if as_json:
         print_json({"path": path, **found})
-    most_names = None if names is None else quota_limit(names, least=1)
-    most_bytes = None if space is None else quota_limit(space, least=0)
         return
     shown = {key: "none" if value == _NO_QUOTA else value for key, value in found.items()}
     print_table(list(shown), [list(shown.values())])
 
 
-def open_files(
-    path: PathArgument = "/", fs: Fs = None, data: Data = None, as_json: Json = False
-) -> None:
-    """List files that are being written, and by whom.
-
-    \b
 def quota_limit(text: str, *, least: int) -> int:
     """-1 takes a quota away. What HDFS's client refuses is refused: no names at all, and the number
     that means on the wire that a quota stays as it is."""
@@ -250,6 +250,12 @@ def quota_limit(text: str, *, least: int) -> int:
     return found
 
 
+def open_files(
+    path: PathArgument = "/", fs: Fs = None, data: Data = None, as_json: Json = False
+) -> None:
+    """List files that are being written, and by whom.
+
+    \b
     Examples:
       headrace fs open-files
       headrace fs open-files /events --json
@@ -262,6 +268,40 @@ def quota_limit(text: str, *, least: int) -> int:
         print_json([{"path": one[0], "client": one[1], "host": one[2]} for one in found])
     else:
         print_table(["path", "client", "host"], found)
+
+
+def recover_lease(
+    path: PathArgument,
+    timeout: Annotated[
+        int, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait.")
+    ] = 60,
+    fs: Fs = None,
+    data: Data = None,
+) -> None:
+    """Close a file whose writer died, and wait until it is closed: others may then write it.
+
+    A writer that lives still loses it.
+
+    \b
+    Examples:
+      headrace fs recover-lease /logs/a.txt
+      headrace fs recover-lease /logs/a.txt --timeout 300
+    """
+    with open_namenode(fs, data, path) as namenode:
+        deadline = time.monotonic() + timeout
+        while not namenode.recover_lease(path):
+            # The DataNodes are asked for the end of the last block, which takes some heartbeats.
+            asked = time.monotonic()
+            while time.monotonic() < min(deadline, asked + _RECOVER_AGAIN_S):
+                time.sleep(_POLL_S)
+                if namenode.is_closed(path):
+                    break
+            if time.monotonic() >= deadline and not namenode.is_closed(path):
+                raise HeadraceError(
+                    f"{path}: is not closed yet after {timeout} s: it goes on, and the same "
+                    "command waits; `headrace fs report` tells whether its DataNodes live"
+                )
+    say(f"{path} is closed")
 
 
 # -- snapshots ------------------------------------------------------------------------------------

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 * 1024 * 1024
 _TAIL_BYTES = 1024
+STILL_OPEN = (
+    "it is being written, and has no checksum before it is closed; `headrace fs open-files` tells "
+    "by whom"
+)
 
 ByteCount = Annotated[int, typer.Option("--bytes", "-c", min=1, help="How many.")]
 
@@ -208,10 +212,15 @@ def checksum(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = Fal
       headrace fs checksum /events/part-0.parquet
       headrace fs checksum /a /b --json | jq -r '.[].checksum'
     """
-    from headrace.client.file_checksum import file_checksum
+    from headrace.client.file_checksum import FileIsOpen, file_checksum
 
     with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
-        found = {path: file_checksum(namenode, path) for path in expand(client, paths)}
+        found = {}
+        for path in expand(client, paths):
+            try:
+                found[path] = file_checksum(namenode, path)
+            except FileIsOpen:
+                raise HeadraceError(f"{path}: {STILL_OPEN}") from None
     if as_json:
         print_json(
             [

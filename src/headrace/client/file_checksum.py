@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from headrace.base.errors import HeadraceError, ProtocolError
 from headrace.client.namenode import NameNodeClient
+from headrace.client.refusals import sentence
 from headrace.wire.hadoop.protos import data_transfer_pb2 as transfer_pb
 from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 from headrace.wire.hadoop.transfer import Op, encode_request, parse_delimited, parse_message
@@ -22,8 +23,11 @@ _KINDS = {1: "CRC32", 2: "CRC32C"}
 
 
 class ChecksumUnavailable(HeadraceError):
-    """A file that is being written, or whose blocks have none, or different ones; or no DataNode
-    of some block answered."""
+    """A file whose blocks have none, or different ones; or no DataNode of some block answered."""
+
+
+class FileIsOpen(ChecksumUnavailable):
+    """It is being written, in Java's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class FileChecksum:
 def file_checksum(namenode: NameNodeClient, path: str) -> FileChecksum:
     located = namenode.block_locations(path)
     if located.underConstruction:
-        raise ChecksumUnavailable(f"Fail to get checksum, since file {path} is under construction.")
+        raise FileIsOpen(f"Fail to get checksum, since file {path} is under construction.")
     if not located.blocks:
         return FileChecksum("MD5-of-0MD5-of-0CRC32", bytes(12) + _file_digest(b""))
     digests = b""
@@ -78,7 +82,8 @@ def _block_checksum(
         try:
             return _ask(node.id, block)
         except (OSError, ProtocolError) as error:
-            failure = f"{node.id.ipAddr}:{node.id.xferPort}: {error}"
+            told = sentence(error) if isinstance(error, OSError) else str(error)
+            failure = f"{node.id.ipAddr}:{node.id.xferPort}: {told}"
     raise ChecksumUnavailable(f"no checksum of block {block.b.blockId}: {failure}")
 
 

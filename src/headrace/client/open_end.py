@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from headrace.client.namenode import NameNodeClient
-from headrace.client.refusals import told_as_oserror
+from headrace.client.refusals import sentence, told_as_oserror
 
 _TIMEOUT_S = 30.0
 _CHUNK_BYTES = 1 << 20
@@ -49,7 +49,7 @@ class OpenEnd:
             except urllib.error.HTTPError as error:
                 failure = f"{node}: {_said(error)}"
             except OSError as error:
-                failure = f"{node}: {error}"
+                failure = f"{node}: {_reason(error)}"
             if sent:
                 break
         raise OSError(
@@ -73,6 +73,11 @@ class OpenEnd:
         with opener.open(url, timeout=_TIMEOUT_S) as answer:
             while chunk := answer.read(_CHUNK_BYTES):
                 yield chunk
+
+
+def _reason(error: OSError) -> str:
+    reason = getattr(error, "reason", None)
+    return sentence(reason) if isinstance(reason, OSError) else str(reason or sentence(error))
 
 
 def _said(error: urllib.error.HTTPError) -> str:

@@ -39,6 +39,13 @@ _NODE = re.compile(r'ip_addr: "(?P<host>[^"]*)".*?xfer_port: (?P<port>\d+)', re.
 _OS_ERROR = re.compile(r"^(?P<words>.*) \(os error \d+\)$", re.DOTALL)
 _STACK = re.compile(r"\n\s*at [\w.$]+\(")
 """Apache's NameNode tells where in its code it refuses."""
+_BUSY = re.compile(
+    r"^Failed to \w+ (?P<path>/.*?) for \S+ on \S* because (?P<why>.*)$",
+    re.DOTALL,
+)
+_WRITER = re.compile(
+    r"this file lease is currently owned by (?P<client>\S+)(?: on (?P<host>[^\s:]+))?"
+)
 _DENIED = re.compile(
     r"user=(?P<user>[^,]*), access=(?P<access>\w+), inode=\"(?P<path>.*?)\":"
     r"(?P<owner>[^:]*:[^:]*):(?P<mode>\S+)"
@@ -97,6 +104,9 @@ def as_oserror(error: Exception, path: str = "") -> OSError:
     if isinstance(error, RemoteError):
         return _refusal(error.class_name, error.message, path)
     text = str(error)
+    if isinstance(error, FileExistsError) and _BUSY.match(text):
+        # hdfs-native takes AlreadyBeingCreatedException for one of these.
+        return _refusal(java.ALREADY_BEING_CREATED, text, path)
     for kind, class_name in (
         (FileNotFoundError, java.FILE_NOT_FOUND),
         (FileExistsError, java.FILE_ALREADY_EXISTS),
@@ -164,7 +174,7 @@ def _refusal(class_name: str, message: str, path: str) -> OSError:
         case errno.EROFS if class_name == java.SAFE_MODE:
             return _made(number, SAFE_MODE, path)
         case errno.EBUSY:
-            return _made(number, f"it is being written: {_first_line(message)}", path)
+            return _busy(message, path)
         case _ if "not a snapshottable directory" in message:
             words = (
                 "not snapshottable; `headrace fs snapshot allow` lets a directory have snapshots"
@@ -182,6 +192,25 @@ def _exists(message: str, path: str) -> OSError:
     if "not a directory" in message:
         return _made(errno.EEXIST, f"{EXISTS} and is {NOT_A_DIRECTORY}", _path_in(message) or path)
     return _made(errno.EEXIST, EXISTS, _path_in(message) or path)
+
+
+def _busy(message: str, path: str) -> OSError:
+    found = _BUSY.match(message)
+    writer = _WRITER.search(message)
+    path = found["path"] if found is not None else path
+    if "recovery is in progress" in message or "no leases found" in message:
+        return _made(
+            errno.EBUSY, "its last writer is gone and its end is being mended: try again soon", path
+        )
+    if writer is not None:
+        host = f" on {writer['host']}" if writer["host"] else ""
+        return _made(
+            errno.EBUSY,
+            f"it is being written by {writer['client']}{host}, or was by one that "
+            "died: wait a minute, or end that with `headrace fs recover-lease`",
+            path,
+        )
+    return _made(errno.EBUSY, f"it is being written: {_first_line(message)}", path)
 
 
 def _denied(message: str, path: str) -> OSError:

@@ -305,6 +305,7 @@ MISSING = [
     ("snapshot", "list", "{}"),
 ]
 
+    ("recover-lease", "{}"),
 
 @pytest.mark.parametrize("words", MISSING, ids=" ".join)
 def test_a_missing_path_has_one_wording(fs: Fs, folder: str, words: tuple[str, ...]) -> None:
@@ -363,6 +364,21 @@ def writer(client: hdfs_native.Client, folder: str) -> Iterator[hdfs_native.File
     writer = client.create(f"{folder}/open", hdfs_native.WriteOptions(block_size=1 << 20))
     yield writer
     writer.close()
+def test_a_writer_that_died_is_ended(fs: Fs, folder: str, client: hdfs_native.Client) -> None:
+    path = f"{folder}/open"
+    left = client.create(path)
+    left.write(b"x" * 1000)
+    left.hsync()
+    told = fs("append", path, stdin=b"more", status=1).stderr.decode()
+    assert told.startswith(f"headrace: {path}: it is being written by ")
+    assert "`headrace fs recover-lease`" in told
+    told = fs("checksum", path, status=1).stderr.decode()
+    assert told.startswith(f"headrace: {path}: it is being written, and has no checksum")
+    assert b"is closed" in fs("recover-lease", path).stderr
+    fs("append", path, stdin=b"more")
+    assert loaded(fs("stat", path, "--json"))["length"] == 1004
+
+
 
 
 def test_what_is_visible_of_a_file_that_is_being_written(

@@ -64,6 +64,8 @@ def test_nobody_gives_its_bytes(datanode: str, gone: str) -> None:
     assert told.value.filename == "/recovered"
     with pytest.raises(OSError, match="no DataNode gives its bytes"):
         list(end("/x").read(7))
+    with pytest.raises(OSError, match=rf"again in a moment \({gone}: connection refused\)"):
+        list(end("/x", gone).read(7))
 
 
 def test_where_no_block_is_begun_there_is_nothing() -> None:

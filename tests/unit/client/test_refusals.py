@@ -53,6 +53,42 @@ def test_what_is_no_directory(error: Exception) -> None:
     assert sentence(told) == "/x: not a directory"
 
 
+BUSY = "Failed to APPEND_FILE /x for me-1 on 127.0.0.1 because "
+OWNED = BUSY + "this file lease is currently owned by you-2 on 127.0.0.9"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileExistsError(OWNED),
+        RemoteError(java.ALREADY_BEING_CREATED, OWNED),
+        RemoteError(java.ALREADY_BEING_CREATED, OWNED + "\n\tat org.apache.hadoop.X.y(X.java:1)"),
+    ],
+    ids=repr,
+)
+def test_a_file_that_somebody_writes(error: Exception) -> None:
+    told = as_oserror(error, "/typed")
+    assert told.errno == errno.EBUSY
+    assert sentence(told) == (
+        "/x: it is being written by you-2 on 127.0.0.9, or was by one that died: wait a minute, or "
+        "end that with `headrace fs recover-lease`"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OWNED + ": block recovery is in progress",
+        BUSY + "lease recovery is in progress. Try again later.",
+        BUSY + "the file is under construction but no leases found.",
+    ],
+)
+def test_a_file_that_is_being_recovered(text: str) -> None:
+    told = as_oserror(RemoteError(java.RECOVERY_IN_PROGRESS, text), "/typed")
+    assert told.errno == errno.EBUSY
+    assert sentence(told).startswith("/x: its last writer is gone and its end is being mended")
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
