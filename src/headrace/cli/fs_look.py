@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.base.errors import UsageError
-from headrace.cli.app import Data, Json
-from headrace.cli.fs_options import Fs, PathArgument, Paths, Recursive
+from headrace.base.errors import HeadraceError, UsageError
+from headrace.cli.app import Json
+from headrace.cli.fs_options import Data, Fs, PathArgument, Paths, Recursive
 from headrace.cli.fs_paths import expand, expand_one, status_of, tree
 from headrace.cli.fs_target import open_files
 from headrace.cli.output import print_json, print_table
@@ -20,10 +20,7 @@ from headrace.cli.output import print_json, print_table
 if TYPE_CHECKING:
     import hdfs_native
 
-_LongData = Annotated[
-    str | None,
-    typer.Option("--data", metavar="DIR", help="The local cluster's directory (here without -d)."),
-]
+_UNKNOWN = 3
 _AGE = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -239,7 +236,9 @@ def holds(
     fs: Fs = None,
     data: _LongData = None,
 ) -> None:
-    """Answer scripts: exit 0 if all that is asked holds, 1 if not.
+    """Answer scripts: exit 0 if all that is asked holds, 1 if not, 3 if nobody could tell.
+
+    That is so where no NameNode answers or the path may not be looked at; 2 is wrong usage.
 
     \b
     Examples:
@@ -248,8 +247,14 @@ def holds(
     """
     if not (exists or file or directory or empty):
         raise UsageError("what is asked? Give -e, -f, -d or -z")
-    with open_files(fs, data) as client:
-        status = status_of(client, path)
+    try:
+        with open_files(fs, data) as client:
+            status = status_of(client, path)
+    except UsageError:
+        raise
+    except HeadraceError as error:
+        say(f"headrace: {error}")
+        raise typer.Exit(_UNKNOWN) from None
     if (
         status is None
         or (file and status.isdir)

@@ -208,7 +208,7 @@ def test_paths_begin_at_home(fs: Fs, folder: str) -> None:
     fs("rm", "-r", name)
 
 
-def test_find_head_test_and_count(fs: Fs, folder: str) -> None:
+def test_find_head_test_and_count(fs: Fs, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fs("put", "-", f"{folder}/a/f.txt", stdin=b"0123456789")
     fs("touch", f"{folder}/g.log")
     assert fs("find", folder, "--name", "*.txt").stdout.decode() == f"{folder}/a/f.txt\n"
@@ -222,6 +222,11 @@ def test_find_head_test_and_count(fs: Fs, folder: str) -> None:
     fs("test", "-z", f"{folder}/a/f.txt", status=1)
     fs("test", "-e", f"{folder}/none", status=1)
     fs("test", folder, status=2)
+    fs("chmod", "700", folder)
+    with monkeypatch.context() as bob:
+        bob.setenv("HADOOP_USER_NAME", "bob")
+        refused = fs("test", "-e", f"{folder}/g.log", status=3)
+    assert b"permission denied: bob" in refused.stderr
     assert loaded(fs("count", folder, "--json"))[0]["files"] == 2
 
 
@@ -300,12 +305,12 @@ MISSING = [
     ("quota", "{}"),
     ("quota", "{}", "--names", "10"),
     ("open-files", "{}"),
+    ("recover-lease", "{}"),
     ("snapshot", "allow", "{}"),
     ("snapshot", "create", "{}"),
     ("snapshot", "list", "{}"),
 ]
 
-    ("recover-lease", "{}"),
 
 @pytest.mark.parametrize("words", MISSING, ids=" ".join)
 def test_a_missing_path_has_one_wording(fs: Fs, folder: str, words: tuple[str, ...]) -> None:
@@ -359,11 +364,6 @@ def test_nonsense_is_refused(fs: Fs, folder: str) -> None:
     fs("xattr", folder, "--remove", status=2)
 
 
-@pytest.fixture
-def writer(client: hdfs_native.Client, folder: str) -> Iterator[hdfs_native.FileWriter]:
-    writer = client.create(f"{folder}/open", hdfs_native.WriteOptions(block_size=1 << 20))
-    yield writer
-    writer.close()
 def test_a_writer_that_died_is_ended(fs: Fs, folder: str, client: hdfs_native.Client) -> None:
     path = f"{folder}/open"
     left = client.create(path)
@@ -379,6 +379,11 @@ def test_a_writer_that_died_is_ended(fs: Fs, folder: str, client: hdfs_native.Cl
     assert loaded(fs("stat", path, "--json"))["length"] == 1004
 
 
+@pytest.fixture
+def writer(client: hdfs_native.Client, folder: str) -> Iterator[hdfs_native.FileWriter]:
+    writer = client.create(f"{folder}/open", hdfs_native.WriteOptions(block_size=1 << 20))
+    yield writer
+    writer.close()
 
 
 def test_what_is_visible_of_a_file_that_is_being_written(
@@ -437,7 +442,8 @@ def test_all_commands_say_at_once_that_nobody_answers(fs: Fs, tmp_path: Path) ->
         ("test", "-e", "/x"),
     ):
         began = time.monotonic()
-        gone = fs(*words, "--fs", "hdfs://127.0.0.1:1", status=1)
+        unknown = 3 if words[0] == "test" else 1
+        gone = fs(*words, "--fs", "hdfs://127.0.0.1:1", status=unknown)
         assert time.monotonic() - began < 10
         assert b"can't reach 127.0.0.1:1" in gone.stderr
         assert b"`headrace up` starts it" in gone.stderr
