@@ -11,9 +11,9 @@ import typer
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli import fs_acl, fs_admin, fs_copy, fs_data, fs_look, fs_nodes, fs_rights
-from headrace.cli.app import Data, Json
+from headrace.cli.app import Json
 from headrace.cli.file_modes import octal_mode
-from headrace.cli.fs_options import Fs, NewPaths, Paths, Recursive, commands
+from headrace.cli.fs_options import Data, Fs, NewPaths, Paths, Recursive, commands
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, say

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.base.errors import UsageError
-from headrace.cli.app import Data, Json
-from headrace.cli.fs_options import Fs, Paths
+from headrace.cli.app import Json
+from headrace.cli.fs_options import Data, Fs, Paths
 from headrace.cli.fs_paths import tree
 from headrace.cli.fs_target import open_files
 from headrace.cli.output import print_json, progress

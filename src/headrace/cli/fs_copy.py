@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.base.errors import HeadraceError, UsageError
-from headrace.cli.app import Data
 from headrace.cli.fs_data import CHUNK_BYTES, closed_when_whole, out, read_chunks
-from headrace.cli.fs_options import Fs, Overwrite, Recursive
+from headrace.cli.fs_options import Data, Fs, Overwrite, Recursive
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import Progress, progress

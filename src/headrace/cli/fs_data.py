@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from headrace.base.errors import HeadraceError, UsageError
-from headrace.cli.app import Data, Json
-from headrace.cli.fs_options import Fs, PathArgument, Paths
+from headrace.cli.app import Json
+from headrace.cli.fs_options import Data, Fs, PathArgument, Paths
 from headrace.cli.fs_paths import expand, expand_one
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, progress, say

@@ -15,7 +15,7 @@ from headrace.cli.app import Json
 from headrace.cli.fs_options import Data, Fs, PathArgument, Paths, Recursive
 from headrace.cli.fs_paths import expand, expand_one, status_of, tree
 from headrace.cli.fs_target import open_files
-from headrace.cli.output import print_json, print_table
+from headrace.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     import hdfs_native
@@ -234,7 +234,7 @@ def holds(
     directory: Annotated[bool, typer.Option("--directory", "-d", help="A directory.")] = False,
     empty: Annotated[bool, typer.Option("--empty", "-z", help="A file without bytes.")] = False,
     fs: Fs = None,
-    data: _LongData = None,
+    data: Data = None,
 ) -> None:
     """Answer scripts: exit 0 if all that is asked holds, 1 if not, 3 if nobody could tell.
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from headrace.base.errors import HeadraceError
-from headrace.cli.app import Data, Json
-from headrace.cli.fs_options import Fs
+from headrace.cli.app import Json
+from headrace.cli.fs_options import Data, Fs
 from headrace.cli.fs_target import open_namenode
 from headrace.cli.output import print_json, progress, say
 from headrace.client import balancer

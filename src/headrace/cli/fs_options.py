@@ -13,6 +13,13 @@ Fs = Annotated[
     str | None,
     typer.Option("--fs", metavar="hdfs://HOST:PORT", help="Default: $HEADRACE_FS."),
 ]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="DIR", help="The local cluster's directory (see `headrace up`)."
+    ),
+]
+"""Without the `-d` of other groups: to `hdfs dfs` that is about directories."""
 PathArgument = Annotated[
     str,
     typer.Argument(

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from headrace.base.errors import HeadraceError, UsageError
-from headrace.cli.app import Data, Json
+from headrace.cli.app import Json
 from headrace.cli.file_modes import file_mode
-from headrace.cli.fs_options import Fs, PathArgument, Paths, Recursive
+from headrace.cli.fs_options import Data, Fs, PathArgument, Paths, Recursive
 from headrace.cli.fs_paths import expand_one, tree
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, print_table, progress
