@@ -1,5 +1,6 @@
 """`headrace fs report|safemode|fsck|snapshot|quota|open-files`: the cluster behind the files."""
 
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -25,6 +26,8 @@ _NO_QUOTA = -1
 _NO_QUOTA_TEXT = str(_NO_QUOTA)
 _FSCK_TIMEOUT_S = 60
 _POLL_S = 0.5
+_THEIR_COMMAND = re.compile(r'"hdfs dfsadmin -safemode (\w+)"')
+_THEIR_ACTIONS = {"forceExit": "force-exit"}
 _RECOVER_AGAIN_S = 10.0
 
 snapshots = group("snapshot", "Frozen views of a directory.")
@@ -142,7 +145,8 @@ def _why_safe(namenode: NameNodeClient) -> str | None:
         namenode.mkdirs("/", 0o755)  # which is there
     except RemoteError as refusal:
         if refusal.class_name == java.SAFE_MODE:
-            return refusal.message.partition("safe mode.")[2].strip().partition("\n")[0] or None
+            told = refusal.message.partition("safe mode.")[2].strip().partition("\n")[0]
+            return in_our_words(told) or None
     return None
 
 
@@ -162,6 +166,13 @@ def fsck(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
+def in_our_words(text: str) -> str:
+    """A NameNode names Hadoop's command: not everybody has that."""
+    return _THEIR_COMMAND.sub(
+        lambda found: f"`headrace fs safemode {_THEIR_ACTIONS.get(found[1], found[1])}`", text
+    )
+
+
     """Check that all blocks have their replicas; exit 1 if some are missing.
 
     A file is damaged if no live DataNode has one of its blocks: before --delete, think of

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.base.errors import UsageError
-from headrace.cli.fs_admin import quota_limit
+from headrace.cli.fs_admin import in_our_words, quota_limit
 from headrace.client.namenode import QUOTA_MAX, NameNodeClient
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 
@@ -14,6 +14,16 @@ from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 def test_what_is_no_quota_of_names(text: str) -> None:
     with pytest.raises(UsageError):
         quota_limit(text, least=1)
+
+
+def test_why_safe_mode_is_on_names_our_command() -> None:
+    theirs = 'It was turned on manually. Use "hdfs dfsadmin -safemode leave" to turn safe mode off.'
+    assert in_our_words(theirs) == (
+        "It was turned on manually. Use `headrace fs safemode leave` to turn safe mode off."
+    )
+    assert (
+        in_our_words('"hdfs dfsadmin -safemode forceExit"') == "`headrace fs safemode force-exit`"
+    )
 
 
 def test_quotas_have_units() -> None:
