@@ -5,7 +5,7 @@ may do what, `fs_copy` and `fs_data` move bytes, `fs_admin` and `fs_nodes` are a
 """
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,15 +17,20 @@ from headrace.cli.fs_options import Data, Fs, NewPaths, Paths, Recursive, comman
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, say
+from headrace.client.refusals import NOT_A_DIRECTORY
 from headrace.client.trash import Trash
+
+if TYPE_CHECKING:
+    import hdfs_native
 
 __all__ = ["commands", "register"]
 
 
 def register(app: typer.Typer) -> None:
     fs_look.add_to(commands)
-    for command in (mkdir, touch, mv, rm, expunge):
+    for command in (mkdir, rmdir, touch, mv, rm, expunge):
         commands.command(command.__name__)(command)
+    commands.command("touchz", hidden=True)(touch)
     for part in (fs_copy, fs_data, fs_rights, fs_acl, fs_admin, fs_nodes):
         part.add_to(commands)
     app.add_typer(commands)
@@ -34,6 +39,9 @@ def register(app: typer.Typer) -> None:
 def mkdir(
     paths: NewPaths,
     mode: Annotated[str, typer.Option("--mode", "-m", help="Permission, octal.")] = "755",
+    _parents: Annotated[
+        bool, typer.Option("--parents", "-p", help="Those above are made without it too.")
+    ] = False,
     fs: Fs = None,
     data: Data = None,
 ) -> None:
@@ -50,12 +58,29 @@ def mkdir(
             client.mkdirs(path, permission, True)
 
 
+def rmdir(paths: Paths, fs: Fs = None, data: Data = None) -> None:
+    """Delete directories that are empty.
+
+    \b
+    Examples:
+      headrace fs rmdir /events/raw
+      headrace fs rmdir '/staging/*'
+    """
+    with open_files(fs, data) as client:
+        for path in expand(client, paths):
+            if not client.get_file_info(path).isdir:
+                raise HeadraceError(f"{path}: {NOT_A_DIRECTORY}")
+            if not client.delete(path, False):
+                raise HeadraceError(f"the NameNode does not delete {path}")
+
+
 def touch(paths: NewPaths, fs: Fs = None, data: Data = None) -> None:
     """Make empty files; what exists gets the present as its time.
 
     \b
     Examples:
       headrace fs touch /events/_SUCCESS
+      headrace fs touchz /events/_SUCCESS         the same, by its other name
     """
     now_ms = int(time.time() * 1000)
     with open_files(fs, data) as client:
@@ -71,7 +96,7 @@ def mv(
         list[str], typer.Argument(metavar="SOURCE…", help="Paths, or patterns in quotes.")
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Its new name, or a directory.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", "-f", help="Replace a file.")] = False,
     fs: Fs = None,
     data: Data = None,
 ) -> None:
@@ -112,6 +137,9 @@ TrashInterval = Annotated[
 def rm(
     paths: Paths,
     recursive: Recursive = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="What is not there is fine.")
+    ] = False,
     skip_trash: Annotated[bool, typer.Option("--skip-trash", help="Delete for good.")] = False,
     trash_interval: TrashInterval = 0,
     fs: Fs = None,
@@ -125,13 +153,13 @@ def rm(
     \b
     Examples:
       headrace fs rm /events/part-0.parquet
-      headrace fs rm '/events/*.tmp'
+      headrace fs rm -f '/events/*.tmp'
       headrace fs rm -r --skip-trash /events/old
       headrace fs mv /user/anna/.Trash/Current/events/part-0.parquet /events
     """
     with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
         trash = None if skip_trash else Trash(namenode, trash_interval)
-        for path in expand(client, paths):
+        for path in _there(client, paths) if force else expand(client, paths):
             if client.get_file_info(path).isdir and not recursive:
                 raise UsageError(f"{path}: is a directory; say -r to delete it and all below it")
             where = None if trash is None else trash.move(path)
@@ -141,6 +169,18 @@ def rm(
             if not client.delete(path, recursive):
                 raise HeadraceError(f"the NameNode does not delete {path}")
             say(f"deleted {path}")
+
+
+def _there(client: "hdfs_native.Client", paths: list[str]) -> list[str]:
+    """What the paths stand for, without what is not there."""
+    found: dict[str, None] = {}
+    for path in paths:
+        try:
+            names = expand(client, [path])
+        except HeadraceError:  # nothing matches
+            continue
+        found |= dict.fromkeys(name for name in names if status_of(client, name) is not None)
+    return list(found)
 
 
 def expunge(

@@ -38,6 +38,7 @@ class SafeModeAction(StrEnum):
     ENTER = "enter"
     LEAVE = "leave"
     FORCE_EXIT = "force-exit"
+    WAIT = "wait"
 
 
 def add_to(commands: typer.Typer) -> None:
@@ -102,7 +103,7 @@ def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
 
 def safemode(
     action: Annotated[
-        SafeModeAction, typer.Argument(help="get, enter, leave or force-exit.")
+        SafeModeAction, typer.Argument(help="get, enter, leave, force-exit or wait.")
     ] = SafeModeAction.GET,
     fs: Fs = None,
     data: Data = None,
@@ -112,14 +113,19 @@ def safemode(
 
     It stays on while DataNodes have blocks that the NameNode has never heard of: its name
     directory may be an old one. With force-exit it is left, and those blocks are deleted.
+    With wait the command ends when it is off.
 
     \b
     Examples:
       headrace fs safemode
       headrace fs safemode leave
       headrace fs safemode force-exit
+      headrace fs safemode wait && headrace fs put events.parquet /events/
     """
     with open_namenode(fs, data) as namenode:
+        if action is SafeModeAction.WAIT:
+            _await_writes(namenode)
+            action = SafeModeAction.GET
         is_on = namenode.safe_mode(action.value.replace("-", "_"))
         reason = _why_safe(namenode) if is_on else None
         lost_bytes = namenode.stats().get("blocks_in_future", 0) if is_on else 0
@@ -139,6 +145,16 @@ def safemode(
         raise HeadraceError("safe mode was not left")
 
 
+def _await_writes(namenode: NameNodeClient) -> None:
+    said = None
+    while namenode.safe_mode():
+        reason = _why_safe(namenode)
+        if reason and reason != said:
+            say(reason)
+            said = reason
+        time.sleep(_POLL_S)
+
+
 def _why_safe(namenode: NameNodeClient) -> str | None:
     """In the NameNode's words, which come with each refusal of a change and not otherwise."""
     try:
@@ -148,6 +164,13 @@ def _why_safe(namenode: NameNodeClient) -> str | None:
             told = refusal.message.partition("safe mode.")[2].strip().partition("\n")[0]
             return in_our_words(told) or None
     return None
+
+
+def in_our_words(text: str) -> str:
+    """A NameNode names Hadoop's command: not everybody has that."""
+    return _THEIR_COMMAND.sub(
+        lambda found: f"`headrace fs safemode {_THEIR_ACTIONS.get(found[1], found[1])}`", text
+    )
 
 
 def fsck(
@@ -166,13 +189,6 @@ def fsck(
     fs: Fs = None,
     data: Data = None,
 ) -> None:
-def in_our_words(text: str) -> str:
-    """A NameNode names Hadoop's command: not everybody has that."""
-    return _THEIR_COMMAND.sub(
-        lambda found: f"`headrace fs safemode {_THEIR_ACTIONS.get(found[1], found[1])}`", text
-    )
-
-
     """Check that all blocks have their replicas; exit 1 if some are missing.
 
     A file is damaged if no live DataNode has one of its blocks: before --delete, think of

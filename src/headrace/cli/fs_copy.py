@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.sizes import size_bytes
 from headrace.cli.fs_data import CHUNK_BYTES, closed_when_whole, out, read_chunks
 from headrace.cli.fs_options import Data, Fs, Overwrite, Recursive
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
@@ -40,7 +41,9 @@ def put(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="File or directory.")],
     overwrite: Overwrite = False,
     replication: Annotated[int | None, typer.Option(help="Replicas of the blocks.")] = None,
-    block_size: Annotated[int | None, typer.Option(help="Bytes of a block.")] = None,
+    block_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Of a block, such as 64m.")
+    ] = None,
     fs: Fs = None,
     data: Data = None,
 ) -> None:
@@ -54,7 +57,9 @@ def put(
     import hdfs_native
 
     options = hdfs_native.WriteOptions(
-        overwrite=True, replication=replication, block_size=block_size
+        overwrite=True,
+        replication=replication,
+        block_size=None if block_size is None else size_bytes(block_size),
     )
     with open_files(fs, data) as client:
         plan = list(_put_plan(client, sources, target))

@@ -3,7 +3,9 @@
 hdfs-native moves them, but for those of a block that is still being written (`client.open_end`).
 """
 
+import errno
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 * 1024 * 1024
 _TAIL_BYTES = 1024
+_FOLLOW_S = 1.0
 STILL_OPEN = (
     "it is being written, and has no checksum before it is closed; `headrace fs open-files` tells "
     "by whom"
@@ -52,6 +55,8 @@ def read_chunks(
     name: str,
     start: int = 0,
     bytes_at_once: int = CHUNK_BYTES,
+    *,
+    tells_nothing: bool = True,
 ) -> Iterator[bytes]:
     """All that is visible from `start` on. A file that is being written is read to where its writer
     was seen to be."""
@@ -68,7 +73,7 @@ def read_chunks(
     for chunk in end.read(max(start, end.start)):
         is_empty = False
         yield chunk
-    if is_empty and end.start == 0:
+    if is_empty and end.start == 0 and tells_nothing:
         say(f"{name}: is being written, and nothing of it is visible yet")
 
 
@@ -109,7 +114,13 @@ def head(
 
 
 def tail(
-    path: PathArgument, count: ByteCount = _TAIL_BYTES, fs: Fs = None, data: Data = None
+    path: PathArgument,
+    count: ByteCount = _TAIL_BYTES,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="And what comes, until Ctrl-C.")
+    ] = False,
+    fs: Fs = None,
+    data: Data = None,
 ) -> None:
     """Print the last bytes of a file.
 
@@ -117,6 +128,7 @@ def tail(
     Examples:
       headrace fs tail /logs/a.txt
       headrace fs tail -c 100 /logs/a.txt
+      headrace fs tail -f /logs/a.txt
     """
     with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
         name = expand_one(client, path)
@@ -128,9 +140,32 @@ def tail(
         start = max(0, (status.length if end is None else end.start) - count)
         last = b""
         for chunk in read_chunks(client, namenode, name, start):
+            start += len(chunk)
             last = (last + chunk)[-count:]
         out().write(last)
+        out().flush()
+        while follow:
+            time.sleep(_FOLLOW_S)
+            start += _write_from(client, namenode, name, start)
+
+
+def _write_from(
+    client: "hdfs_native.Client", namenode: NameNodeClient, name: str, start: int
+) -> int:
+    """How many bytes were there."""
+    count = 0
+    try:
+        for chunk in read_chunks(client, namenode, name, start, tells_nothing=False):
+            out().write(chunk)
+            count += len(chunk)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Between two blocks, and while a DataNode is replaced, nobody may tell for a moment.
+        if error.errno != errno.EBUSY:
+            raise
     out().flush()
+    return count
 
 
 @contextmanager

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.base.errors import HeadraceError, UsageError
+from headrace.base.sizes import size_text
 from headrace.cli.app import Json
-from headrace.cli.fs_options import Data, Fs, PathArgument, Paths, Recursive
-from headrace.cli.fs_paths import expand, expand_one, status_of, tree
-from headrace.cli.fs_target import open_files
+from headrace.cli.fs_options import Data, Fs, Human, PathArgument, Paths, Recursive
+from headrace.cli.fs_paths import absolute, expand, expand_one, status_of, tree
+from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, print_table, say
+from headrace.client.refusals import NO_SUCH_FILE
 
 if TYPE_CHECKING:
     import hdfs_native
@@ -71,31 +73,50 @@ def mode_text(status: "hdfs_native.FileStatus") -> str:
 def ls(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH…", help="Paths, or patterns in quotes. Default: /"),
+        typer.Argument(metavar="PATH…", help="Paths, or patterns in quotes. Default: your home."),
     ] = None,
     recursive: Recursive = False,
+    itself: Annotated[
+        bool, typer.Option("--directory", "-d", help="A directory itself, not what is in it.")
+    ] = False,
+    human: Human = False,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """List directories.
+    """List directories. Without a PATH that is /user/NAME, where relative paths begin.
 
     \b
     Examples:
+      headrace fs ls
       headrace fs ls /
       headrace fs ls '/events/*.parquet'
       headrace fs ls -r /events --json | jq -r '.[].path'
     """
     with open_files(fs, data) as client:
-        found = [
-            status
-            for path in expand(client, paths or ["/"])
-            for status in sorted(client.list_status(path, recursive), key=lambda each: each.path)
-        ]
-    _print(found, as_json=as_json)
+        names = expand(client, paths) if paths else [_home(client)]
+        if itself:
+            found = [client.get_file_info(path) for path in names]
+        else:
+            found = [
+                status
+                for path in names
+                for status in sorted(client.list_status(path, recursive), key=lambda one: one.path)
+            ]
+    _print(found, human=human, as_json=as_json)
 
 
-def _print(found: "Iterable[hdfs_native.FileStatus]", *, as_json: bool) -> None:
+def _home(client: "hdfs_native.Client") -> str:
+    home = absolute(".")
+    if status_of(client, home) is None:
+        raise HeadraceError(
+            f"{home}: {NO_SUCH_FILE}. It is your home, where paths without a slash begin: "
+            f"`headrace fs mkdir {home}` makes it; `headrace fs ls /` shows what there is"
+        )
+    return home
+
+
+def _print(found: "Iterable[hdfs_native.FileStatus]", *, human: bool, as_json: bool) -> None:
     if as_json:
         print_json([describe(status) for status in found])
         return
@@ -107,7 +128,7 @@ def _print(found: "Iterable[hdfs_native.FileStatus]", *, as_json: bool) -> None:
                 status.replication or "-",
                 status.owner,
                 status.group,
-                status.length,
+                size_text(status.length) if human else status.length,
                 _time(status.modification_time),
                 status.path,
             ]
@@ -132,17 +153,26 @@ def stat(path: PathArgument, fs: Fs = None, data: Data = None, as_json: Json = F
         print_table(["what", "value"], list(described.items()))
 
 
-def du(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
+def du(
+    paths: Paths,
+    human: Human = False,
+    _sums: Annotated[
+        bool, typer.Option("--summarize", "-s", help="One line for each PATH, as without it.")
+    ] = False,
+    fs: Fs = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
     """Count files, bytes and the space they take with all replicas.
 
     \b
     Examples:
       headrace fs du /events /backup
-      headrace fs du '/events/*' --json
+      headrace fs du -h '/events/*'
       headrace fs count /events         the same, by its other name
     """
     with open_files(fs, data) as client:
-        found = []
+        found: list[dict[str, Any]] = []
         for path in expand(client, paths):
             summary = client.get_content_summary(path)
             found.append(
@@ -156,14 +186,14 @@ def du(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = False) ->
             )
     if as_json:
         print_json(found)
-    else:
-        print_table(
-            ["length", "space", "files", "directories", "path"],
-            [
-                [one["length"], one["space"], one["files"], one["directories"], one["path"]]
-                for one in found
-            ],
-        )
+        return
+    if human:
+        found = [
+            {**one, "length": size_text(one["length"]), "space": size_text(one["space"])}
+            for one in found
+        ]
+    columns = ["length", "space", "files", "directories", "path"]
+    print_table(columns, [[one[column] for column in columns] for one in found])
 
 
 def find(
@@ -233,6 +263,9 @@ def holds(
     file: Annotated[bool, typer.Option("--file", "-f", help="It is a file.")] = False,
     directory: Annotated[bool, typer.Option("--directory", "-d", help="A directory.")] = False,
     empty: Annotated[bool, typer.Option("--empty", "-z", help="A file without bytes.")] = False,
+    bytes_: Annotated[bool, typer.Option("--bytes", "-s", help="A file with some.")] = False,
+    readable: Annotated[bool, typer.Option("--readable", "-r", help="You may read it.")] = False,
+    writable: Annotated[bool, typer.Option("--writable", "-w", help="You may write it.")] = False,
     fs: Fs = None,
     data: Data = None,
 ) -> None:
@@ -245,20 +278,24 @@ def holds(
       headrace fs test -e /events/_SUCCESS && echo done
       headrace fs test -f -z /logs/a.txt
     """
-    if not (exists or file or directory or empty):
-        raise UsageError("what is asked? Give -e, -f, -d or -z")
+    asked = exists or file or directory or empty or bytes_
+    if not (asked or readable or writable):
+        raise UsageError("what is asked? Give -e, -f, -d, -z, -s, -r or -w")
     try:
-        with open_files(fs, data) as client:
-            status = status_of(client, path)
+        with open_files(fs, data) as client, open_namenode(fs, data, path) as namenode:
+            allowed = namenode.may(path, read=readable, write=writable)
+            status = status_of(client, path) if asked and allowed else None
     except UsageError:
         raise
     except HeadraceError as error:
         say(f"headrace: {error}")
         raise typer.Exit(_UNKNOWN) from None
-    if (
-        status is None
-        or (file and status.isdir)
+    if not allowed or (asked and status is None):
+        raise typer.Exit(1)
+    if status is not None and (
+        (file and status.isdir)
         or (directory and not status.isdir)
         or (empty and (status.isdir or status.length > 0))
+        or (bytes_ and (status.isdir or status.length == 0))
     ):
         raise typer.Exit(1)

@@ -34,4 +34,5 @@ Paths = Annotated[
 ]
 NewPaths = Annotated[list[str], typer.Argument(metavar="PATH…", help="Paths in the file system.")]
 Recursive = Annotated[bool, typer.Option("--recursive", "-r", "-R", help="All below it too.")]
+Human = Annotated[bool, typer.Option("--human", "-h", help="Sizes such as 1.2 GiB.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", "-f", help="Replace what exists.")]

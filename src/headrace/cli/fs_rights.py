@@ -1,5 +1,6 @@
 """`headrace fs chmod|chown|setrep|xattr`: what a file has beside its name and bytes."""
 
+import time
 from typing import Annotated
 
 import typer
@@ -10,7 +11,10 @@ from headrace.cli.file_modes import file_mode
 from headrace.cli.fs_options import Data, Fs, PathArgument, Paths, Recursive
 from headrace.cli.fs_paths import expand_one, tree
 from headrace.cli.fs_target import open_files, open_namenode
-from headrace.cli.output import print_json, print_table, progress
+from headrace.cli.output import print_json, print_table, progress, say
+from headrace.client.namenode import NameNodeClient
+
+_POLL_S = 0.5
 
 
 def add_to(commands: typer.Typer) -> None:
@@ -76,6 +80,9 @@ def setrep(
     count: Annotated[int, typer.Argument(metavar="COUNT", min=1, help="Replicas.")],
     paths: Paths,
     recursive: Recursive = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", "-w", help="Until all blocks have so many.")
+    ] = False,
     fs: Fs = None,
     data: Data = None,
 ) -> None:
@@ -85,14 +92,39 @@ def setrep(
     Examples:
       headrace fs setrep 2 /backup/logs.tar
       headrace fs setrep -r 2 /backup
+      headrace fs setrep -w 3 /backup/logs.tar
     """
+    changed = []
     with open_files(fs, data) as client, progress("setrep") as bar:
         for status in list(tree(client, paths, recursive=recursive)):
             if status.isdir and not recursive:
                 raise UsageError(f"{status.path}: is a directory; say -r for all files below it")
             if not status.isdir and not client.set_replication(status.path, count):
                 raise HeadraceError(f"{status.path}: no such file or directory")
+            if not status.isdir:
+                changed.append(status.path)
             bar.advance()
+    if wait:
+        with open_namenode(fs, data) as namenode, progress("files done", len(changed)) as bar:
+            for path in changed:
+                _await_replicas(namenode, path, count)
+                bar.advance()
+
+
+def _await_replicas(namenode: NameNodeClient, path: str, count: int) -> None:
+    """Neither fewer nor more. Ctrl-C ends the waiting, not the copying."""
+    said = False
+    while any(len(block.locs) != count for block in namenode.block_locations(path).blocks):
+        live = len(namenode.datanodes("LIVE"))
+        if live < count:
+            raise HeadraceError(
+                f"{path}: will not have {count} replicas: {live} DataNodes live; "
+                "`headrace fs report` tells which"
+            )
+        if not said:
+            say(f"waiting for {path}")
+            said = True
+        time.sleep(_POLL_S)
 
 
 def xattr(

@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 
 from headrace.base.errors import UsageError
 from headrace.client.hadoop_rpc import BlockingRpcClient
+from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.protos import acl_pb2 as acl
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 from headrace.wire.hadoop.protos import datanode_admin_pb2 as admin
 from headrace.wire.hadoop.protos import file_set_pb2 as sets
@@ -130,6 +133,23 @@ class NameNodeClient:
             "getFileLinkInfo", pb.GetFileLinkInfoRequestProto(src=path)
         )
         return status
+
+    def may(self, path: str, *, read: bool, write: bool) -> bool:
+        """False too where nothing is."""
+        mode: Any = read * acl.AclEntryProto.READ | write * acl.AclEntryProto.WRITE
+        if not mode:
+            return True
+        try:
+            self._rpc.call("checkAccess", pb.CheckAccessRequestProto(path=path, mode=mode))
+        except RemoteError as refusal:
+            if refusal.class_name in (
+                java.ACCESS_CONTROL,
+                java.FILE_NOT_FOUND,
+                java.PARENT_NOT_DIRECTORY,
+            ):
+                return False
+            raise
+        return True
 
     def names_in(self, path: str) -> Iterator[str]:
         """What is in a directory; nothing where none is."""

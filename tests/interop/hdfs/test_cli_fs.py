@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -230,6 +232,46 @@ def test_find_head_test_and_count(fs: Fs, folder: str, monkeypatch: pytest.Monke
     assert loaded(fs("count", folder, "--json"))[0]["files"] == 2
 
 
+def test_what_hdfs_users_type_is_taken(
+    fs: Fs, folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "f").write_bytes(bytes(3 << 20))
+    fs("mkdir", "-p", f"{folder}/d/e")
+    fs("put", "--block-size", "2m", str(tmp_path / "f"), f"{folder}/d/f")
+    assert loaded(fs("stat", f"{folder}/d/f", "--json"))["block_size"] == 2 << 20
+    assert b"3.0 MiB" in fs("ls", "-h", f"{folder}/d").stdout
+    assert b"3.0 MiB" in fs("du", "-s", "-h", folder).stdout
+    assert paths(fs("ls", "-d", f"{folder}/d", "--json")) == [f"{folder}/d"]
+    fs("touchz", f"{folder}/g")
+    fs("mv", "-f", f"{folder}/g", f"{folder}/h")
+    fs("rm", "-f", f"{folder}/none", f"{folder}/h", f"{folder}/*.none")
+    assert paths(fs("ls", folder, "--json")) == [f"{folder}/d"]
+    refused = fs("rmdir", f"{folder}/d", status=1).stderr.decode()
+    assert refused == f"headrace: {folder}/d: the directory is not empty\n"
+    refused = fs("rmdir", f"{folder}/d/f", status=1).stderr.decode()
+    assert refused == f"headrace: {folder}/d/f: not a directory\n"
+    fs("rmdir", f"{folder}/d/e")
+    fs("setrep", "-w", "2", f"{folder}/d/f")
+    assert b"3 DataNodes live" in fs("setrep", "-w", "9", f"{folder}/d/f", status=1).stderr
+    fs("test", "-s", "-r", "-w", f"{folder}/d/f")
+    assert fs("safemode", "wait").stdout == b"safe mode is off\n"
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    fs("test", "-r", f"{folder}/d/f")
+    fs("test", "-w", f"{folder}/d/f", status=1)
+    fs("test", "-r", f"{folder}/none", status=1)
+    told = fs("ls", status=1).stderr.decode()
+    assert told.startswith("headrace: /user/bob: no such file or directory. It is your home")
+    assert "`headrace fs ls /`" in told
+
+
+def test_ls_without_a_path_lists_ones_home(
+    fs: Fs, client: hdfs_native.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.mkdirs("/user/carl/notes", 0o755, True)
+    monkeypatch.setenv("HADOOP_USER_NAME", "carl")
+    assert paths(fs("ls", "--json")) == ["/user/carl/notes"]
+
+
 def test_whole_trees_change_hands(fs: Fs, folder: str) -> None:
     fs("put", "-", f"{folder}/d/f", stdin=b"x")
     fs("chmod", "-R", "u=rwX,go-rwx", f"{folder}/d")
@@ -406,6 +448,31 @@ def test_what_is_visible_of_a_file_that_is_being_written(
     writer.hsync()
     assert fs("cat", path).stdout == content + more, "a block that is done, and one that is not"
     assert fs("tail", "-c", "100000", path).stdout == more[-100_000:], "from both"
+
+
+def test_tail_follows_a_file(
+    dfs: FileSystem, folder: str, writer: hdfs_native.FileWriter, tmp_path: Path
+) -> None:
+    words = ["fs", "tail", "-f", f"{folder}/open", "--fs", dfs.url]
+    with (tmp_path / "out").open("wb") as out:
+        tail = subprocess.Popen([sys.executable, "-P", "-m", "headrace", *words], stdout=out)
+    try:
+        content = b""
+        for size in (1000, 2_000_000, 10):
+            more = os.urandom(size)
+            writer.write(more)
+            writer.hsync()
+            content += more
+            deadline = time.monotonic() + 30
+            # What it begins with depends on when it looks first.
+            while not (seen := (tmp_path / "out").read_bytes()).endswith(more[-100:]):
+                assert time.monotonic() < deadline
+                assert tail.poll() is None
+                time.sleep(0.1)
+            assert content.endswith(seen)
+    finally:
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(30) == 130
 
 
 def test_nobody_leaves_whom_the_rest_could_not_replace(fs: Fs, folder: str) -> None:

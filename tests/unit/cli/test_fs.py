@@ -34,6 +34,40 @@ def commands_below(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
             yield " ".join((*names, name)), command
 
 
+@pytest.fixture
+def found() -> dict[str, Any]:
+    app = typer.Typer()
+    fs.register(app)
+    return dict(commands_below(typer.main.get_command(app)))
+
+
+def test_minus_d_is_never_the_data_directory(found: dict[str, Any]) -> None:
+    for name, command in found.items():
+        for parameter in command.params:
+            assert parameter.name != "data" or parameter.opts == ["--data"], name
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "mkdir -p",
+        "du -s -h",
+        "mv -f",
+        "rm -f -r",
+        "ls -h -d",
+        "touchz",
+        "rmdir",
+        "tail -f",
+        "test -s -r -w",
+        "setrep -w",
+    ],
+)
+def test_what_hdfs_users_type_is_known(found: dict[str, Any], words: str) -> None:
+    name, *options = words.split()
+    known = {spelling for parameter in found[f"fs {name}"].params for spelling in parameter.opts}
+    assert set(options) <= known
+
+
 def test_every_command_shows_how_it_is_used() -> None:
     app = typer.Typer()
     fs.register(app)
