@@ -17,7 +17,7 @@ from headrace.cli.app import Json, group
 from headrace.cli.fs_options import Data, Fs, PathArgument
 from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
-from headrace.client.namenode import QUOTA_MAX, NameNodeClient, user_name
+from headrace.client.namenode import QUOTA_MAX, DatanodeReport, NameNodeClient, user_name
 from headrace.client.refusals import NO_SUCH_FILE, sentence
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -26,6 +26,7 @@ _NO_QUOTA = -1
 _NO_QUOTA_TEXT = str(_NO_QUOTA)
 _FSCK_TIMEOUT_S = 60
 _POLL_S = 0.5
+_SILENT_S = 10
 _THEIR_COMMAND = re.compile(r'"hdfs dfsadmin -safemode (\w+)"')
 _THEIR_ACTIONS = {"forceExit": "force-exit"}
 _RECOVER_AGAIN_S = 10.0
@@ -51,8 +52,23 @@ def add_to(commands: typer.Typer) -> None:
     commands.add_typer(snapshots)
 
 
+def life_of(node: DatanodeReport, *, live: bool, now_ms: int) -> str:
+    """`doubtful`: it should have been heard of several times since; the NameNode waits longer
+    before it takes a DataNode for dead."""
+    if not live:
+        return "no"
+    return "doubtful" if heard_s_ago(node, now_ms) > _SILENT_S else "yes"
+
+
+def heard_s_ago(node: DatanodeReport, now_ms: int) -> int:
+    """By this machine's clock."""
+    return max(0, (now_ms - node.last_contact_ms) // 1000)
+
+
 def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
-    """Tell how much there is, and how each DataNode does.
+    """Tell how much there is, and how each DataNode does, and when it was heard of last.
+
+    A DataNode is doubtful when it has said nothing for 10 s; its blocks are copied when it is dead.
 
     \b
     Examples:
@@ -70,6 +86,8 @@ def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
                 "uuid": node.uuid,
                 "live": node.uuid in live,
                 "state": node.state,
+                "doubtful": life_of(node, live=node.uuid in live, now_ms=now_ms) == "doubtful",
+                "heard_s_ago": heard_s_ago(node, now_ms),
                 "capacity": node.capacity,
                 "used": node.used,
                 "remaining": node.remaining,
@@ -88,7 +106,8 @@ def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
         [
             [
                 node.name,
-                "yes" if node.uuid in live else "no",
+                life_of(node, live=node.uuid in live, now_ms=now_ms),
+                f"{heard_s_ago(node, now_ms)} s ago" if node.last_contact_ms else "-",
                 node.state,
                 node.capacity,
                 node.used,

@@ -130,7 +130,8 @@ def test_the_root_loses_its_quota_of_names(fs: Fs) -> None:
 def test_the_cluster(fs: Fs, dfs: FileSystem) -> None:
     report = loaded(fs("report", "--json"))
     assert len(report["datanodes"]) == 3
-    assert all(node["live"] for node in report["datanodes"])
+    assert all(node["live"] and not node["doubtful"] for node in report["datanodes"])
+    assert b" s ago " in fs("report").stdout
     told = {"safe_mode": False, "reason": None, "bytes_of_unknown_blocks": 0}
     assert loaded(fs("safemode", "--json")) == told
     assert b"is HEALTHY" in fs("fsck", "--http", dfs.http_address, "/").stdout

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from headrace.base.errors import UsageError
-from headrace.cli.fs_admin import in_our_words, quota_limit
-from headrace.client.namenode import QUOTA_MAX, NameNodeClient
+from headrace.cli.fs_admin import heard_s_ago, in_our_words, life_of, quota_limit
+from headrace.client.namenode import QUOTA_MAX, DatanodeReport, NameNodeClient
 from headrace.wire.hadoop.protos import client_namenode_pb2 as pb
 
 
@@ -24,6 +24,15 @@ def test_why_safe_mode_is_on_names_our_command() -> None:
     assert (
         in_our_words('"hdfs dfsadmin -safemode forceExit"') == "`headrace fs safemode force-exit`"
     )
+
+
+def test_who_was_not_heard_of_is_doubtful() -> None:
+    node = DatanodeReport("h:1", "h", "u", "normal", 1, 0, 1, 0, 1_000_000, "/r", "h:2")
+    assert life_of(node, live=True, now_ms=1_009_000) == "yes"
+    assert life_of(node, live=True, now_ms=1_020_000) == "doubtful"
+    assert life_of(node, live=False, now_ms=1_900_000) == "no"
+    assert heard_s_ago(node, 1_020_000) == 20
+    assert heard_s_ago(node, 990_000) == 0, "where clocks differ"
 
 
 def test_quotas_have_units() -> None:
