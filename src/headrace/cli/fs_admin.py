@@ -478,7 +478,9 @@ def diff(
     with open_namenode(fs, data, path) as namenode:
         changes = namenode.snapshot_diff(path, older, newer)
     if as_json:
-        print_json([{"kind": one.kind, "path": one.path, "target": one.target} for one in changes])
+        print_json(
+            [{"kind": one.kind, "path": one.path or ".", "target": one.target} for one in changes]
+        )
         return
     for one in changes:
         arrow = f" -> {one.target}" if one.target else ""

@@ -111,7 +111,7 @@ def test_snapshots_and_quotas(fs: Fs, folder: str) -> None:
     )
     fs("touch", f"{folder}/new")
     changes = loaded(fs("snapshot", "diff", folder, "s1", "--json"))
-    assert {(one["kind"], one["path"]) for one in changes} == {("M", ""), ("+", "new")}
+    assert {(one["kind"], one["path"]) for one in changes} == {("M", "."), ("+", "new")}
     assert [one["name"] for one in loaded(fs("snapshot", "list", folder, "--json"))] == ["s1"]
     fs("snapshot", "delete", folder, "s1")
     fs("snapshot", "disallow", folder)
