@@ -56,6 +56,9 @@ def getfacl(
         return
     for one in found:
         print(f"# file: {one['path']}\n# owner: {one['owner']}\n# group: {one['group']}")
+        if one["sticky"]:
+            runs = any(re.fullmatch("other::..x", entry) for entry in one["entries"])
+            print(f"# flags: --{'t' if runs else 'T'}")
         for entry in one["entries"]:
             print(entry)
         print()

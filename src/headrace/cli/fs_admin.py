@@ -79,15 +79,16 @@ def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
         stats = namenode.stats()
         live = {node.uuid for node in namenode.datanodes("LIVE")}
         nodes = namenode.datanodes()
+    now_ms = int(time.time() * 1000)
     if as_json:
         described = [
             {
                 "name": node.name,
                 "uuid": node.uuid,
                 "live": node.uuid in live,
-                "state": node.state,
                 "doubtful": life_of(node, live=node.uuid in live, now_ms=now_ms) == "doubtful",
                 "heard_s_ago": heard_s_ago(node, now_ms),
+                "state": node.state,
                 "capacity": node.capacity,
                 "used": node.used,
                 "remaining": node.remaining,
@@ -102,7 +103,7 @@ def report(fs: Fs = None, data: Data = None, as_json: Json = False) -> None:
     print_table(["what", "value"], [[key.replace("_", " "), value] for key, value in stats.items()])
     print()
     print_table(
-        ["datanode", "live", "state", "capacity", "used", "remaining", "blocks", "rack"],
+        ["datanode", "live", "heard", "state", "capacity", "used", "remaining", "blocks", "rack"],
         [
             [
                 node.name,

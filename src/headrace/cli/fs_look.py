@@ -1,5 +1,6 @@
 """`headrace fs ls|stat|du|find|test`: what is there."""
 
+import posixpath
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from headrace.cli.fs_options import Data, Fs, Human, PathArgument, Paths, Recurs
 from headrace.cli.fs_paths import absolute, expand, expand_one, status_of, tree
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, print_table, say
+from headrace.client.namenode import NameNodeClient
 from headrace.client.refusals import NO_SUCH_FILE
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def describe(status: "hdfs_native.FileStatus") -> dict[str, Any]:
         "replication": status.replication or 0,
         "block_size": status.blocksize or 0,
         "modified": _time(status.modification_time),
-        "accessed": _time(status.access_time),
+        "accessed": None if status.isdir else _time(status.access_time),
     }
 
 
@@ -60,14 +62,14 @@ def _time(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-def mode_text(status: "hdfs_native.FileStatus") -> str:
+def mode_text(status: "hdfs_native.FileStatus", *, has_acl: bool = False) -> str:
     bits = "".join(
         letter if status.permission & (0o400 >> index) else "-"
         for index, letter in enumerate("rwxrwxrwx")
     )
     if status.permission & S_ISVTX:
         bits = bits[:-1] + ("t" if bits[-1] == "x" else "T")
-    return ("d" if status.isdir else "-") + bits
+    return ("d" if status.isdir else "-") + bits + ("+" if has_acl else "")
 
 
 def ls(
@@ -103,7 +105,23 @@ def ls(
                 for path in names
                 for status in sorted(client.list_status(path, recursive), key=lambda one: one.path)
             ]
-    _print(found, human=human, as_json=as_json)
+        with open_namenode(fs, data) as namenode:
+            lists = with_acl(namenode, [status.path for status in found], set(names))
+    if as_json:
+        print_json([{**describe(status), "acl": status.path in lists} for status in found])
+    else:
+        _print(found, lists, human=human)
+
+
+def with_acl(namenode: NameNodeClient, paths: list[str], typed: set[str]) -> set[str]:
+    """Those that have an access control list, which hdfs-native does not tell.
+
+    What was typed is asked for by itself, the rest directory by directory.
+    """
+    found = {path for path in typed.intersection(paths) if namenode.has_acl(path)}
+    for folder in {posixpath.dirname(path) for path in paths if path not in typed}:
+        found |= {posixpath.join(folder, name) for name in namenode.names_with_acl(folder)}
+    return found
 
 
 def _home(client: "hdfs_native.Client") -> str:
@@ -116,15 +134,12 @@ def _home(client: "hdfs_native.Client") -> str:
     return home
 
 
-def _print(found: "Iterable[hdfs_native.FileStatus]", *, human: bool, as_json: bool) -> None:
-    if as_json:
-        print_json([describe(status) for status in found])
-        return
+def _print(found: "Iterable[hdfs_native.FileStatus]", lists: set[str], *, human: bool) -> None:
     print_table(
         ["mode", "replicas", "owner", "group", "length", "modified", "path"],
         [
             [
-                mode_text(status),
+                mode_text(status, has_acl=status.path in lists),
                 status.replication or "-",
                 status.owner,
                 status.group,
@@ -150,7 +165,7 @@ def stat(path: PathArgument, fs: Fs = None, data: Data = None, as_json: Json = F
     if as_json:
         print_json(described)
     else:
-        print_table(["what", "value"], list(described.items()))
+        print_table(["what", "value"], [[k, "-" if v is None else v] for k, v in described.items()])
 
 
 def du(

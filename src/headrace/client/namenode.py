@@ -153,15 +153,30 @@ class NameNodeClient:
 
     def names_in(self, path: str) -> Iterator[str]:
         """What is in a directory; nothing where none is."""
+        return (entry.path.decode() for entry in self._listing(path))
+
+    def _listing(self, path: str) -> Iterator[hdfs.HdfsFileStatusProto]:
         after = b""
         while True:
             request = pb.GetListingRequestProto(src=path, startAfter=after, needLocation=False)
             part = self._rpc.call("getListing", request).dirList
             for entry in part.partialListing:
-                yield entry.path.decode()
+                yield entry
                 after = entry.path
             if not part.remainingEntries:
                 return
+
+    def has_acl(self, path: str) -> bool:
+        status = self._rpc.call("getFileInfo", pb.GetFileInfoRequestProto(src=path))
+        return bool(status.fs.flags & hdfs.HdfsFileStatusProto.HAS_ACL)
+
+    def names_with_acl(self, path: str) -> set[str]:
+        """Of what is in a directory."""
+        return {
+            entry.path.decode()
+            for entry in self._listing(path)
+            if entry.flags & hdfs.HdfsFileStatusProto.HAS_ACL
+        }
 
     def mkdirs(self, path: str, mode: int) -> None:
         request = pb.MkdirsRequestProto(src=path, createParent=True)

@@ -314,6 +314,14 @@ def test_lists_of_who_may_do_what(fs: Fs, folder: str) -> None:
     fs("setfacl", "--set", "user::rwx,user:bob:r--,group::r-x,other::---", folder)
     assert "user:bob:r--" in entries(fs, folder)
     assert b"# owner:" in fs("getfacl", folder).stdout
+    fs("chmod", "+t", folder)
+    assert b"\n# flags: --T\n" in fs("getfacl", folder).stdout
+    fs("chmod", "o-t", folder)
+    assert b"drwxr-x---+" in fs("ls", "-d", folder).stdout
+    listed = {one["path"]: one["acl"] for one in loaded(fs("ls", "/", "--json"))}
+    assert listed[folder]
+    assert b"-rw-r--r--+" in fs("ls", folder).stdout
+    assert b"-rw-r--r--+" in fs("ls", f"{folder}/f").stdout
     fs("setfacl", "-b", folder)
     assert entries(fs, folder) == plain
     fs("setfacl", "-m", "nonsense", folder, status=2)

@@ -24,6 +24,7 @@ from headrace.cli.fs_look import mode_text
 def test_modes_are_shown_as_ls_shows_them(permission: int, is_directory: bool, text: str) -> None:
     status: Any = SimpleNamespace(permission=permission, isdir=is_directory)
     assert mode_text(status) == text
+    assert mode_text(status, has_acl=True) == f"{text}+"
 
 
 def commands_below(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
