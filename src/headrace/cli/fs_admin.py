@@ -204,7 +204,8 @@ def fsck(
     ] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Delete damaged files.")] = False,
     http: Annotated[
-        str | None, typer.Option("--http", metavar="HOST:PORT", help="The NameNode's web port.")
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Its web port. Default: $HEADRACE_WEB."),
     ] = None,
     fs: Fs = None,
     data: Data = None,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import hdfs_native
 
 FS_VARIABLE = "HEADRACE_FS"
+WEB_VARIABLE = "HEADRACE_WEB"
+"""HOST:PORT of the pages of the NameNode that the other one names."""
 
 
 def fs_url_of(fs: str | None, data: str | None) -> str:
@@ -33,7 +35,13 @@ def web_address_of(fs: str | None, data: str | None) -> str:
     """HOST:PORT of the same NameNode's pages, which a data directory tells and a URL does not."""
     named = _named(fs, data)
     if not isinstance(named, Path):
-        raise UsageError("fsck asks the NameNode's web port: give --http HOST:PORT or --data DIR")
+        web = os.environ.get(WEB_VARIABLE)
+        if web and not fs:
+            return web.removeprefix("http://").rstrip("/")
+        raise UsageError(
+            "fsck asks the NameNode's web port: give --http HOST:PORT or --data DIR, or set "
+            f"{WEB_VARIABLE} beside {FS_VARIABLE}"
+        )
     return _addresses_in(named)[1]
 
 

@@ -11,6 +11,7 @@ from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli import fs_target
 from headrace.cli.fs_target import (
     FS_VARIABLE,
+    WEB_VARIABLE,
     fs_url_of,
     open_files,
     open_namenode,
@@ -22,6 +23,7 @@ from headrace.client import native
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(FS_VARIABLE, raising=False)
+    monkeypatch.delenv(WEB_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -68,6 +70,10 @@ def test_pages_are_those_of_the_same_file_system(
     monkeypatch.setenv(FS_VARIABLE, "hdfs://127.0.0.1:2")
     with pytest.raises(UsageError, match="give --http"):
         web_address_of(None, None)
+    monkeypatch.setenv(WEB_VARIABLE, "http://127.0.0.1:7/")
+    assert web_address_of(None, None) == "127.0.0.1:7"
+    with pytest.raises(UsageError, match="give --http"):
+        web_address_of("host", None)
 
 
 def test_why_there_is_none(nowhere: Path) -> None:
