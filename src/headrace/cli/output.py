@@ -6,11 +6,14 @@ rich is imported on use: programs that ask for JSON do not pay for it.
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def print_json(value: Any) -> None:
@@ -19,11 +22,16 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [["" if cell is None else in_one_line(str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _print_rich(columns, texts)
     else:
         _print_plain(columns, texts)
+
+
+def in_one_line(text: str) -> str:
+    """Names may have line breaks and what moves a terminal's cursor in them: shown as `\\n`."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def say(sentence: str) -> None:

@@ -13,6 +13,12 @@ def test_a_table_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert third == "long" * 50
 
 
+def test_a_name_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "count"), [("a\nb\tc\x1b[2Jä\udcff", 1)])
+    _, line = capsys.readouterr().out.splitlines()
+    assert line == "a\\nb\\tc\\x1b[2Jä\\udcff  1"
+
+
 def test_json_in_a_pipe_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": ["ä"]})
     assert capsys.readouterr().out == '{"a": ["ä"]}\n'
