@@ -46,6 +46,11 @@ _BUSY = re.compile(
 _WRITER = re.compile(
     r"this file lease is currently owned by (?P<client>\S+)(?: on (?P<host>[^\s:]+))?"
 )
+_KEPT = re.compile(
+    r"^The directory (?P<path>/.*) cannot be deleted since (?P<with>/.*) is snapshottable and "
+    r"already has snapshots"
+)
+"""A rename is refused so too."""
 _DENIED = re.compile(
     r"user=(?P<user>[^,]*), access=(?P<access>\w+), inode=\"(?P<path>.*?)\":"
     r"(?P<owner>[^:]*:[^:]*):(?P<mode>\S+)"
@@ -180,6 +185,12 @@ def _refusal(class_name: str, message: str, path: str) -> OSError:
                 "not snapshottable; `headrace fs snapshot allow` lets a directory have snapshots"
             )
             return _made(number, words, path)
+        case _ if (kept := _KEPT.search(message)) is not None:
+            words = (
+                f"can be neither moved nor deleted while {kept['with']} has snapshots: `headrace "
+                f"fs snapshot list {kept['with']}` names them"
+            )
+            return _made(number, words, kept["path"])
         case _ if (advice := no_room(message)) is not None:
             return _made(errno.ENOSPC, advice, path)
         case _:

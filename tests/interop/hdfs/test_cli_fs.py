@@ -113,6 +113,9 @@ def test_snapshots_and_quotas(fs: Fs, folder: str) -> None:
     changes = loaded(fs("snapshot", "diff", folder, "s1", "--json"))
     assert {(one["kind"], one["path"]) for one in changes} == {("M", "."), ("+", "new")}
     assert [one["name"] for one in loaded(fs("snapshot", "list", folder, "--json"))] == ["s1"]
+    for words in (("mv", folder, f"{folder}-moved"), ("rm", "-r", folder)):
+        told = fs(*words, status=1).stderr.decode()
+        assert f"{folder}: can be neither moved nor deleted while {folder} has snapshots" in told
     fs("snapshot", "delete", folder, "s1")
     fs("snapshot", "disallow", folder)
     assert loaded(fs("quota", folder, "--names", "10", "--json"))["names_quota"] == 10

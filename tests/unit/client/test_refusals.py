@@ -145,6 +145,16 @@ def test_a_file_that_is_being_recovered(text: str) -> None:
             OSError,
             "/x: no DataNode has room",
         ),
+        (
+            RemoteError(
+                java.SNAPSHOT,
+                "The directory /x cannot be deleted since /x/y is snapshottable and already has "
+                "snapshots",
+            ),
+            OSError,
+            "/x: can be neither moved nor deleted while /x/y has snapshots: `headrace fs snapshot "
+            "list /x/y` names them",
+        ),
         (RpcConnectionError("can't reach a:1"), ConnectionError, "can't reach a:1"),
         (RuntimeError('InvalidPath("Unclosed group at pos 2")'), OSError, "/x: Unclosed group"),
         (RuntimeError("surprise"), OSError, "/x: surprise"),
