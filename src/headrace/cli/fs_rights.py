@@ -1,5 +1,6 @@
 """`headrace fs chmod|chown|setrep|xattr`: what a file has beside its name and bytes."""
 
+import re
 import time
 from typing import Annotated
 
@@ -15,6 +16,8 @@ from headrace.cli.output import print_json, print_table, progress, say
 from headrace.client.namenode import NameNodeClient
 
 _POLL_S = 0.5
+_NAME = re.compile(r"[-_./@a-zA-Z0-9]+")
+"""As Hadoop's chown takes them."""
 
 
 def add_to(commands: typer.Typer) -> None:
@@ -70,6 +73,11 @@ def chown(
         raise UsageError(f"{owner!r} names nobody: give USER, USER:GROUP or :GROUP")
     if colon and not group:
         raise UsageError(f"{owner!r} names no group: give {user}, or {user}:GROUP")
+    for name in filter(None, (user, group)):
+        if _NAME.fullmatch(name) is None:
+            raise UsageError(
+                f"{name!r} is no name: it may have letters, digits and any of - _ . / @"
+            )
     with open_files(fs, data) as client, progress("chown") as bar:
         for status in list(tree(client, paths, recursive=recursive)):
             client.set_owner(status.path, user or None, group or None)

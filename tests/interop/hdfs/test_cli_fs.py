@@ -412,7 +412,7 @@ def test_safe_mode_has_one_wording(fs: Fs, folder: str) -> None:
 def test_nonsense_is_refused(fs: Fs, folder: str) -> None:
     fs("quota", folder, "--names", "-5", status=2)
     fs("quota", folder, "--space", "-2", status=2)
-    for owner in (":", "", "anna:"):
+    for owner in (":", "", "anna:", "an na", "anna:a,b", "anna:b:c", "änna"):
         fs("chown", owner, folder, status=2)
     assert b"has no attribute user.a" in fs("xattr", folder, "user.a", status=1).stderr
     fs("xattr", folder, "--remove", status=2)
