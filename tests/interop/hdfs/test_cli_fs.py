@@ -323,8 +323,8 @@ def test_lists_of_who_may_do_what(fs: Fs, folder: str) -> None:
     assert b"drwxr-x---+" in fs("ls", "-d", folder).stdout
     listed = {one["path"]: one["acl"] for one in loaded(fs("ls", "/", "--json"))}
     assert listed[folder]
-    assert b"-rw-r--r--+" in fs("ls", folder).stdout
-    assert b"-rw-r--r--+" in fs("ls", f"{folder}/f").stdout
+    assert b"-rw-rw-r--+" in fs("ls", folder).stdout
+    assert b"-rw-rw-r--+" in fs("ls", f"{folder}/f").stdout
     fs("setfacl", "-b", folder)
     assert entries(fs, folder) == plain
     fs("setfacl", "-m", "nonsense", folder, status=2)
