@@ -14,7 +14,7 @@ from headrace.cli.fs_target import open_namenode
 from headrace.cli.output import print_json, progress, say
 from headrace.client import balancer
 from headrace.client.datanode_transfer import MoveRefused, replace_block
-from headrace.client.leaving_nodes import NORMAL, nodes_named, rest_without
+from headrace.client.leaving_nodes import NORMAL, nodes_named, open_files_on, rest_without
 from headrace.client.namenode import AdminProgress, DatanodeReport, NameNodeClient
 from headrace.wire.hadoop import exceptions as java
 from headrace.wire.hadoop.exceptions import RemoteError
@@ -24,6 +24,8 @@ _IDLE_ROUNDS_MAX = 5
 _HEARTBEATS = 3
 _REPORTS_WAIT_S = 60.0
 _SAY_EVERY_S = 10.0
+_NAME_AFTER_S = 5.0
+_NAMED_MAX = 3
 _UNDER_WAY = ("DECOMMISSION_INPROGRESS", "ENTERING_MAINTENANCE")
 _RESTING = ("entering_maintenance", "in_maintenance")
 
@@ -174,7 +176,8 @@ def _await_done(
         found = namenode.admin_progress(node)
     total = left = _blocks_left(found) or 0
     say(f"{total} blocks need replicas elsewhere")
-    said_s = time.monotonic()
+    began_s = said_s = time.monotonic()
+    has_named = False
     with progress("blocks", total) as bar:
         while _is_under_way(found):
             time.sleep(_POLL_S)
@@ -183,10 +186,24 @@ def _await_done(
             if now is not None and now < left:
                 bar.advance(left - now)
                 left = now
+            if not has_named and time.monotonic() - began_s >= _NAME_AFTER_S:
+                has_named = True
+                _name_open_files(namenode, found)
             if not sys.stderr.isatty() and time.monotonic() - said_s >= _SAY_EVERY_S:
                 said_s = time.monotonic()
                 say(f"{left} of {total} blocks to go")
     return found
+
+
+def _name_open_files(namenode: NameNodeClient, found: list[AdminProgress]) -> None:
+    under_way = {one.name for one in found if one.state in _UNDER_WAY}
+    paths = open_files_on(namenode, under_way)
+    if paths:
+        some = ", ".join(paths[:_NAMED_MAX]) + (", …" if len(paths) > _NAMED_MAX else "")
+        say(
+            f"{len(paths)} files are being written there and may hold it up: {some}; "
+            "`headrace fs open-files` tells by whom"
+        )
 
 
 def _is_under_way(found: list[AdminProgress]) -> bool:

@@ -7,11 +7,14 @@ room for, and are never done.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from headrace.base.errors import HeadraceError
 from headrace.client.namenode import DatanodeReport, NameNodeClient
+from headrace.wire.hadoop.exceptions import RemoteError
 
 NORMAL = "normal"
+_OPEN_FILES_MAX = 1_000
 _SAMPLE_BYTES = 16 << 30
 """Of each node's blocks so many bytes are looked at, from a random one on."""
 
@@ -77,6 +80,24 @@ def rest_without(namenode: NameNodeClient, leaving: Sequence[DatanodeReport]) ->
             default=0,
         ),
     )
+
+
+def open_files_on(namenode: NameNodeClient, nodes: set[str]) -> list[str]:
+    """Files whose last block is being written and has a replica on one of the nodes (HOST:PORT).
+
+    Of the first thousand open files: this is to name some, not to count them.
+    """
+    found = []
+    for path, _, _ in islice(namenode.open_files(), _OPEN_FILES_MAX):
+        try:
+            located = namenode.block_locations(path)
+        except RemoteError:  # it went away meanwhile
+            continue
+        if not located.underConstruction or located.isLastBlockComplete:
+            continue
+        if any(f"{one.id.ipAddr}:{one.id.xferPort}" in nodes for one in located.lastBlock.locs):
+            found.append(path)
+    return found
 
 
 def _serves(node: DatanodeReport, live: set[str]) -> bool:

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from headrace.base.errors import HeadraceError
-from headrace.client.leaving_nodes import nodes_named, rest_without
+from headrace.client.leaving_nodes import nodes_named, open_files_on, rest_without
 from headrace.client.namenode import DatanodeReport
+from headrace.wire.hadoop import exceptions as java
+from headrace.wire.hadoop.exceptions import RemoteError
+from headrace.wire.hadoop.protos import hdfs_pb2 as hdfs
 
 GIB = 1 << 30
 
@@ -78,3 +81,29 @@ def test_who_left_already_holds_nothing() -> None:
 def test_bytes_need_room() -> None:
     nodes = [node(1, used=2 * GIB), node(2)]
     assert f"room for {GIB}" in str(objection(nodes, [1], nodes[:1]))
+
+
+class Writing:
+    """A NameNode with open files: path → the port of the DataNode that its last block is on."""
+
+    def __init__(self, ports: dict[str, int | None]) -> None:
+        self._ports = ports
+
+    def open_files(self) -> Any:
+        return ((path, "client", "host") for path in self._ports)
+
+    def block_locations(self, path: str) -> hdfs.LocatedBlocksProto:
+        port = self._ports[path]
+        if port is None:
+            raise RemoteError(java.FILE_NOT_FOUND, f"File does not exist: {path}")
+        located = hdfs.LocatedBlocksProto(
+            fileLength=0, underConstruction=True, isLastBlockComplete=path == "/done"
+        )
+        node = located.lastBlock.locs.add()
+        node.id.ipAddr, node.id.xferPort = "127.0.0.1", port
+        return located
+
+
+def test_open_files_that_a_node_has_to_wait_for() -> None:
+    namenode: Any = Writing({"/a": 1, "/b": 2, "/gone": None, "/done": 1, "/c": 1})
+    assert open_files_on(namenode, {"127.0.0.1:1"}) == ["/a", "/c"]
