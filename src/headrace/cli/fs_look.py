@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import hdfs_native
 
 _UNKNOWN = 3
+_LONG_HELP = {"help_option_names": ["--help"]}
+"""Of commands to which -h is about sizes."""
 _AGE = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -35,10 +37,10 @@ class Kind(StrEnum):
 
 
 def add_to(commands: typer.Typer) -> None:
-    commands.command("ls")(ls)
+    commands.command("ls", context_settings=_LONG_HELP)(ls)
     commands.command("stat")(stat)
-    commands.command("du")(du)
-    commands.command("count", hidden=True)(du)
+    commands.command("du", context_settings=_LONG_HELP)(du)
+    commands.command("count", hidden=True, context_settings=_LONG_HELP)(du)
     commands.command("find")(find)
     commands.command("test")(holds)
 

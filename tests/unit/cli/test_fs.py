@@ -69,6 +69,13 @@ def test_what_hdfs_users_type_is_known(found: dict[str, Any], words: str) -> Non
     assert set(options) <= known
 
 
+def test_where_minus_h_is_about_sizes_the_hint_is_another(found: dict[str, Any]) -> None:
+    for name, command in found.items():
+        takes_h = any("-h" in parameter.opts for parameter in command.params)
+        own = command.context_settings.get("help_option_names")
+        assert own == (["--help"] if takes_h else None), name
+
+
 def test_every_command_shows_how_it_is_used() -> None:
     app = typer.Typer()
     fs.register(app)
