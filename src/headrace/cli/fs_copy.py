@@ -7,10 +7,11 @@ there.
 
 import contextlib
 import os
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -191,17 +192,28 @@ def _get_one(
         raise HeadraceError(f"{path}: is a directory, and a file can't take its place")
     if path.exists() and not overwrite:
         raise HeadraceError(f"{path}: already exists; say --overwrite to replace it")
+    if path.exists() and not path.is_file():
+        raise HeadraceError(f"{path}: is a device or a pipe, and a file can't take its place")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    with local_file(path) as sink:
+        for chunk in read_chunks(client, namenode, name):
+            sink.write(chunk)
+            bar.advance(len(chunk))
+
+
+@contextlib.contextmanager
+def local_file(path: Path) -> Iterator[BinaryIO]:
+    """A file here that has its name when it is whole. Until then it has one that nobody else has;
+    its rights are those of any new file."""
+    aside = path.with_name(f".{secrets.token_hex(8)}.part")
+    sink = aside.open("xb")
     try:
-        with part.open("wb") as sink:
-            for chunk in read_chunks(client, namenode, name):
-                sink.write(chunk)
-                bar.advance(len(chunk))
+        with sink:
+            yield sink
+        os.replace(aside, path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        aside.unlink(missing_ok=True)
         raise
-    os.replace(part, path)
 
 
 def _get_plan(
