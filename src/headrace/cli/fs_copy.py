@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import hdfs_native
 
 _COPYING = "._COPYING_"
+"""As Hadoop's names end for what is not whole yet: Spark and others leave them alone."""
 _FOLDER_MODE = 0o755
 
 
@@ -55,9 +56,7 @@ def put(
     """
     import hdfs_native
 
-    options = hdfs_native.WriteOptions(
-        overwrite=True, replication=replication, block_size=block_size
-    )
+    options = hdfs_native.WriteOptions(replication=replication, block_size=block_size)
     with open_files(fs, data) as client:
         plan = list(_put_plan(client, sources, target))
         total = sum(path.stat().st_size for path, _ in plan if path is not None and path.is_file())
@@ -117,17 +116,19 @@ def _created(
     if there is not None and not overwrite:
         raise HeadraceError(f"{name}: already exists; say --overwrite to replace it")
     folders.make(name.rpartition("/")[0])
-    aside = name + _COPYING
+    aside = f"{name}.{secrets.token_hex(8)}{_COPYING}"
     try:
         with closed_when_whole(client.create(aside, options)) as sink:
             yield sink
+        client.rename(aside, name, overwrite)
     except BaseException as error:
         with contextlib.suppress(Exception):
             client.delete(aside, False)
-        if isinstance(error, OSError) and error.filename == aside:
-            error.filename = name
+        if isinstance(error, OSError) and aside in f"{error.filename} {error.strerror}":
+            # Nobody has asked for that name.
+            words = (error.strerror or "").replace(aside, name)
+            raise OSError(error.errno, words, name) from None
         raise
-    client.rename(aside, name, overwrite)
 
 
 def _copy(source: Any, sink: Any, bar: Progress) -> None:
@@ -255,7 +256,7 @@ def cp(
     """
     import hdfs_native
 
-    options = hdfs_native.WriteOptions(overwrite=True)
+    options = hdfs_native.WriteOptions()
     with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
         plan = list(_cp_plan(client, sources, target, recursive=recursive))
         folders = _Folders(client)

@@ -43,6 +43,21 @@ def test_folders_travel_whole(fs: Fs, folder: str, tmp_path: Path) -> None:
     assert (tmp_path / "out/sub/b").read_text() == "b"
 
 
+def test_a_put_touches_no_other_file(
+    fs: Fs, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs("put", "-", f"{folder}/f._COPYING_", stdin=b"mine")
+    fs("put", "-", f"{folder}/f", stdin=b"one")
+    assert fs("cat", f"{folder}/f._COPYING_").stdout == b"mine"
+    fs("chmod", "1777", folder)
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    refused = fs("put", "-f", "-", f"{folder}/f", stdin=b"two", status=1).stderr.decode()
+    assert refused.startswith(f"headrace: {folder}/f: permission denied")
+    assert refused.count("_COPYING_") == 0
+    assert paths(fs("ls", folder, "--json")) == [f"{folder}/f", f"{folder}/f._COPYING_"]
+    assert fs("cat", f"{folder}/f").stdout == b"one"
+
+
 def test_stdin_append_truncate(fs: Fs, folder: str) -> None:
     fs("put", "-", f"{folder}/f", stdin=b"first ")
     fs("append", f"{folder}/f", stdin=b"second")
