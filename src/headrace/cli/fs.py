@@ -13,7 +13,15 @@ from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli import fs_acl, fs_admin, fs_copy, fs_data, fs_look, fs_nodes, fs_rights
 from headrace.cli.app import Data, Json
 from headrace.cli.file_modes import octal_mode
-from headrace.cli.fs_options import Fs, NewPaths, Paths, Recursive, commands
+from headrace.cli.fs_options import (
+    Fs,
+    NewPaths,
+    Paths,
+    Recursive,
+    Sources,
+    commands,
+    resolved_target,
+)
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, say
@@ -67,10 +75,13 @@ def touch(paths: NewPaths, fs: Fs = None, data: Data = None) -> None:
 
 
 def mv(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE…", help="Paths, or patterns in quotes.")
+    sources: Sources,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="Its new name, or a directory.", callback=resolved_target
+        ),
     ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Its new name, or a directory.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file.")] = False,
     fs: Fs = None,
     data: Data = None,

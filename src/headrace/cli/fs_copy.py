@@ -18,7 +18,7 @@ import typer
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.app import Data
 from headrace.cli.fs_data import CHUNK_BYTES, closed_when_whole, out, read_chunks
-from headrace.cli.fs_options import Fs, Overwrite, Recursive
+from headrace.cli.fs_options import Fs, Overwrite, Recursive, Sources, resolved, resolved_target
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import Progress, progress
@@ -32,6 +32,12 @@ _COPYING = "._COPYING_"
 _FOLDER_MODE = 0o755
 
 
+Target = Annotated[
+    str,
+    typer.Argument(metavar="TARGET", help="File or directory.", callback=resolved_target),
+]
+
+
 def add_to(commands: typer.Typer) -> None:
     commands.command("put")(put)
     commands.command("get")(get)
@@ -40,7 +46,7 @@ def add_to(commands: typer.Typer) -> None:
 
 def put(
     sources: Annotated[list[str], typer.Argument(metavar="FILE…", help="Local; - is stdin.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="File or directory.")],
+    target: Target,
     overwrite: Overwrite = False,
     replication: Annotated[int | None, typer.Option(help="Replicas of the blocks.")] = None,
     block_size: Annotated[int | None, typer.Option(help="Bytes of a block.")] = None,
@@ -82,9 +88,10 @@ def _put_plan(
             yield None, target
             continue
         path = Path(source)
-        if not path.exists():
-            raise UsageError(f"there is no {source}")
-        base = inside(target, path.resolve().name) if into else target
+        if not source or not path.exists():
+            raise UsageError(f"there is no {source!r}")
+        # The name that was given, though it may be a symbolic link's; only `.` and `..` are none.
+        base = inside(target, os.path.abspath(source)) if into else target
         yield path, base
         if path.is_dir():
             for below in sorted(path.rglob("*")):
@@ -142,7 +149,10 @@ def _copy(source: Any, sink: Any, bar: Progress) -> None:
 
 
 def get(
-    source: Annotated[str, typer.Argument(metavar="PATH", help="Or a pattern in quotes.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="PATH", help="Or a pattern in quotes.", callback=resolved),
+    ],
     target: Annotated[
         str, typer.Argument(metavar="FILE", help="Local file or folder; - is stdout.")
     ] = ".",
@@ -161,6 +171,8 @@ def get(
     """
     with open_files(fs, data) as client, open_namenode(fs, data, source) as namenode:
         names = expand(client, [source])
+        if not target:
+            raise UsageError("an empty FILE names nothing: `.` is the folder you are in")
         if target == "-":
             for name in names:
                 for chunk in read_chunks(client, namenode, name):
@@ -237,10 +249,8 @@ def _get_plan(
 
 
 def cp(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE…", help="Paths, or patterns in quotes.")
-    ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="File or directory.")],
+    sources: Sources,
+    target: Target,
     recursive: Recursive = False,
     overwrite: Overwrite = False,
     fs: Fs = None,

@@ -13,7 +13,7 @@ import typer
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.app import Data, Json
-from headrace.cli.fs_options import Fs, PathArgument, Paths
+from headrace.cli.fs_options import Fs, PathArgument, Paths, resolved
 from headrace.cli.fs_paths import expand, expand_one
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, progress, say
@@ -186,7 +186,9 @@ def truncate(
 
 def concat(
     target: PathArgument,
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE…", help="They go away.")],
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE…", help="They go away.", callback=resolved)
+    ],
     fs: Fs = None,
     data: Data = None,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from headrace.base.errors import UsageError
 from headrace.cli.app import Data, Json
-from headrace.cli.fs_options import Fs, PathArgument, Paths, Recursive
+from headrace.cli.fs_options import Fs, PathArgument, Paths, Recursive, resolved
 from headrace.cli.fs_paths import expand, expand_one, status_of, tree
 from headrace.cli.fs_target import open_files
 from headrace.cli.output import print_json, print_table
@@ -74,7 +74,9 @@ def mode_text(status: "hdfs_native.FileStatus") -> str:
 def ls(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH…", help="Paths, or patterns in quotes. Default: /"),
+        typer.Argument(
+            metavar="PATH…", help="Paths, or patterns in quotes. Default: /", callback=resolved
+        ),
     ] = None,
     recursive: Recursive = False,
     fs: Fs = None,

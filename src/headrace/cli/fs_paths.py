@@ -1,4 +1,4 @@
-"""Paths that people name: patterns (`*`, `?`, `[a-z]`, `[!a]`, `{one,other}`), and what is there.
+"""Paths that people name, whole or below their home, as URIs too: patterns (`*`, `?`, `[a-z]`, `[!a]`, `{one,other}`), and what is there.
 
 Owns: which argument is a pattern and what it stands for, as with `hdfs dfs`. hdfs-native finds
 the matches: each name of a path is matched by itself, `\\` before a character takes it as it is.
@@ -6,6 +6,7 @@ Must not know: what is done with the paths. Targets are names, never patterns.
 """
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,53 @@ if TYPE_CHECKING:
     import hdfs_native
 
 _SPECIAL = frozenset("*?[{\\")
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<address>[^/]*)")
+NO_COLONS = "names in the file system may not contain ':'"
 
 
 def absolute(path: str) -> str:
-    """Paths that do not begin with `/` are below /user/NAME, as with `hdfs dfs`."""
-    if path.startswith("/"):
-        return path
-    return posixpath.normpath(posixpath.join("/user", user_name(), path))
+    """As Hadoop's clients have it: `//`, `.` and `..` are resolved, and what does not begin with `/`
+    is below /user/NAME. A URI's address is the caller's (`address_of`)."""
+    path = _without_address(path)
+    if not path:
+        raise UsageError("an empty PATH names nothing: is a variable unset? `.` is your home")
+    return _resolved(posixpath.join("/user", user_name(), path))
+
+
+def absolute_target(path: str) -> str:
+    """The same, but that a slash at its end stays: it says that a directory is meant."""
+    found = absolute(path)
+    if ":" in found:
+        raise UsageError(f"{found}: {NO_COLONS}")
+    return f"{found}/" if path.endswith("/") and found != "/" else found
+
+
+def address_of(path: str) -> str | None:
+    """HOST:PORT of a URI; None: it is a path, or a URI without one."""
+    found = _URI.match(path)
+    if found is None:
+        return None
+    if found["scheme"] != "hdfs":
+        raise UsageError(f"{path}: give a path, and --fs hdfs://HOST:PORT")
+    return found["address"] or None
+
+
+def _without_address(path: str) -> str:
+    found = _URI.match(path)
+    return path if found is None else path[found.end() :] or "/"
+
+
+def _resolved(path: str) -> str:
+    names: list[str] = []
+    for name in path.split("/"):
+        if name in ("", "."):
+            continue
+        # Below an inode's number the NameNode knows `..`; braces may have slashes in them.
+        if name != ".." or names[:2] == [".reserved", ".inodes"] or "{" in "".join(names[-1:]):
+            names.append(name)
+        elif names:
+            names.pop()
+    return "/" + "/".join(names)
 
 
 def is_pattern(path: str) -> bool:
