@@ -4,7 +4,7 @@ hdfs-native moves them, but for those of a block that is still being written (`c
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -13,6 +13,7 @@ import typer
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.app import Data, Json
+from headrace.cli.fs_failures import Failures, told_each
 from headrace.cli.fs_options import Fs, PathArgument, Paths, resolved
 from headrace.cli.fs_paths import expand, expand_one
 from headrace.cli.fs_target import open_files, open_namenode
@@ -77,11 +78,25 @@ def cat(paths: Paths, fs: Fs = None, data: Data = None) -> None:
       headrace fs cat '/logs/*.txt'
       headrace fs cat /backup/logs.tar | tar t
     """
-    with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
-        for path in expand(client, paths):
-            for chunk in read_chunks(client, namenode, path):
+    with (
+        told_each() as failures,
+        open_files(fs, data) as client,
+        open_namenode(fs, data) as namenode,
+    ):
+        print_files(client, namenode, expand(client, paths, failures), failures)
+
+
+def print_files(
+    client: "hdfs_native.Client",
+    namenode: NameNodeClient,
+    names: Iterable[str],
+    failures: Failures,
+) -> None:
+    for name in names:
+        with failures.of(name):
+            for chunk in read_chunks(client, namenode, name):
                 out().write(chunk)
-    out().flush()
+            out().flush()
 
 
 def head(
@@ -212,15 +227,22 @@ def checksum(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = Fal
     """
     from headrace.client.file_checksum import file_checksum
 
-    with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
-        found = {path: file_checksum(namenode, path) for path in expand(client, paths)}
-    if as_json:
-        print_json(
-            [
-                {"path": path, "algorithm": one.algorithm, "checksum": one.value.hex()}
-                for path, one in found.items()
-            ]
-        )
-        return
-    for path, one in found.items():
-        print(f"{path}\t{one}")
+    with (
+        told_each() as failures,
+        open_files(fs, data) as client,
+        open_namenode(fs, data) as namenode,
+    ):
+        found = {}
+        for path in expand(client, paths, failures):
+            with failures.of(path):
+                found[path] = file_checksum(namenode, path)
+        if as_json:
+            print_json(
+                [
+                    {"path": path, "algorithm": one.algorithm, "checksum": one.value.hex()}
+                    for path, one in found.items()
+                ]
+            )
+            return
+        for path, one in found.items():
+            print(f"{path}\t{one}")

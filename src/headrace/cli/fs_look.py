@@ -12,8 +12,9 @@ import typer
 
 from headrace.base.errors import UsageError
 from headrace.cli.app import Data, Json
+from headrace.cli.fs_failures import told_each
 from headrace.cli.fs_options import Fs, PathArgument, Paths, Recursive, resolved
-from headrace.cli.fs_paths import expand, expand_one, status_of, tree
+from headrace.cli.fs_paths import expand, expand_one, listed, status_of, tree
 from headrace.cli.fs_target import open_files
 from headrace.cli.output import print_json, print_table
 
@@ -91,13 +92,10 @@ def ls(
       headrace fs ls '/events/*.parquet'
       headrace fs ls -r /events --json | jq -r '.[].path'
     """
-    with open_files(fs, data) as client:
-        found = [
-            status
-            for path in expand(client, paths or ["/"])
-            for status in sorted(client.list_status(path, recursive), key=lambda each: each.path)
-        ]
-    _print(found, as_json=as_json)
+    with told_each() as failures, open_files(fs, data) as client:
+        found = list(listed(client, paths or ["/"], recursive=recursive, failures=failures))
+        if found or not failures:
+            _print(found, as_json=as_json)
 
 
 def _print(found: "Iterable[hdfs_native.FileStatus]", *, as_json: bool) -> None:
@@ -146,19 +144,25 @@ def du(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = False) ->
       headrace fs du '/events/*' --json
       headrace fs count /events         the same, by its other name
     """
-    with open_files(fs, data) as client:
+    with told_each() as failures, open_files(fs, data) as client:
         found = []
-        for path in expand(client, paths):
-            summary = client.get_content_summary(path)
-            found.append(
-                {
-                    "path": path,
-                    "length": summary.length,
-                    "space": summary.space_consumed,
-                    "files": summary.file_count,
-                    "directories": summary.directory_count,
-                }
-            )
+        for path in expand(client, paths, failures):
+            with failures.of(path):
+                summary = client.get_content_summary(path)
+                found.append(
+                    {
+                        "path": path,
+                        "length": summary.length,
+                        "space": summary.space_consumed,
+                        "files": summary.file_count,
+                        "directories": summary.directory_count,
+                    }
+                )
+        if found or not failures:
+            _print_du(found, as_json=as_json)
+
+
+def _print_du(found: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
@@ -199,21 +203,21 @@ def find(
     """
     since_ms = None if newer is None else time_ms(newer)
     until_ms = None if older is None else time_ms(older)
-    with open_files(fs, data) as client:
+    with told_each() as failures, open_files(fs, data) as client:
         found = [
             status
-            for status in tree(client, paths, recursive=True)
+            for status in tree(client, paths, recursive=True, failures=failures)
             if (name is None or fnmatchcase(status.path.rstrip("/").rpartition("/")[2], name))
             and (kind is None or status.isdir == (kind is Kind.DIRECTORY))
             and (since_ms is None or status.modification_time >= since_ms)
             and (until_ms is None or status.modification_time < until_ms)
         ]
-    found.sort(key=lambda status: status.path)
-    if as_json:
-        print_json([describe(status) for status in found])
-        return
-    for status in found:
-        print(status.path)
+        found.sort(key=lambda status: status.path)
+        if as_json:
+            print_json([describe(status) for status in found])
+            return
+        for status in found:
+            print(status.path)
 
 
 def time_ms(text: str) -> int:

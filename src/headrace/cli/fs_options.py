@@ -51,6 +51,12 @@ resolved_target = _each(absolute_target)
 """The callback of arguments that name what may be made."""
 
 
+def resolved_but_last(context: typer.Context, words: list[str]) -> list[str]:
+    """Of several the last one is a name here."""
+    there = max(1, len(words) - 1)
+    return [*resolved(context, words[:there]), *words[there:]]
+
+
 def _fs(context: typer.Context, value: str | None) -> str | None:
     return value or context.meta.get(_NAMED)
 

@@ -7,6 +7,7 @@ import typer
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.app import Data, Json
 from headrace.cli.file_modes import file_mode
+from headrace.cli.fs_failures import told_each
 from headrace.cli.fs_options import Fs, PathArgument, Paths, Recursive
 from headrace.cli.fs_paths import expand_one, tree
 from headrace.cli.fs_target import open_files, open_namenode
@@ -38,11 +39,12 @@ def chmod(
       headrace fs chmod 1777 /scratch
     """
     wanted = file_mode(mode)
-    with open_files(fs, data) as client, progress("chmod") as bar:
-        for status in list(tree(client, paths, recursive=recursive)):
+    with told_each() as failures, open_files(fs, data) as client, progress("chmod") as bar:
+        for status in list(tree(client, paths, recursive=recursive, failures=failures)):
             permission = wanted.of(status.permission, is_directory=status.isdir)
-            if permission != status.permission:
-                client.set_permission(status.path, permission)
+            with failures.of(status.path):
+                if permission != status.permission:
+                    client.set_permission(status.path, permission)
             bar.advance()
 
 
@@ -66,9 +68,10 @@ def chown(
         raise UsageError(f"{owner!r} names nobody: give USER, USER:GROUP or :GROUP")
     if colon and not group:
         raise UsageError(f"{owner!r} names no group: give {user}, or {user}:GROUP")
-    with open_files(fs, data) as client, progress("chown") as bar:
-        for status in list(tree(client, paths, recursive=recursive)):
-            client.set_owner(status.path, user or None, group or None)
+    with told_each() as failures, open_files(fs, data) as client, progress("chown") as bar:
+        for status in list(tree(client, paths, recursive=recursive, failures=failures)):
+            with failures.of(status.path):
+                client.set_owner(status.path, user or None, group or None)
             bar.advance()
 
 
@@ -86,12 +89,15 @@ def setrep(
       headrace fs setrep 2 /backup/logs.tar
       headrace fs setrep -r 2 /backup
     """
-    with open_files(fs, data) as client, progress("setrep") as bar:
-        for status in list(tree(client, paths, recursive=recursive)):
-            if status.isdir and not recursive:
-                raise UsageError(f"{status.path}: is a directory; say -r for all files below it")
-            if not status.isdir and not client.set_replication(status.path, count):
-                raise HeadraceError(f"{status.path}: no such file or directory")
+    with told_each() as failures, open_files(fs, data) as client, progress("setrep") as bar:
+        for status in list(tree(client, paths, recursive=recursive, failures=failures)):
+            with failures.of(status.path):
+                if status.isdir and not recursive:
+                    raise UsageError(
+                        f"{status.path}: is a directory; say -r for all files below it"
+                    )
+                if not status.isdir and not client.set_replication(status.path, count):
+                    raise HeadraceError(f"{status.path}: no such file or directory")
             bar.advance()
 
 

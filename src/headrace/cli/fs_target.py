@@ -94,8 +94,12 @@ def told_failures(path: str = "") -> Iterator[None]:
         raise HeadraceError(sentence(as_oserror(error, path))) from None
 
 
+class UnansweredError(HeadraceError):
+    """Whatever was asked: nobody is there."""
+
+
 def unanswered(words: str) -> HeadraceError:
-    return HeadraceError(
+    return UnansweredError(
         f"{words}; is the file system up? `headrace status` tells of the local one, `headrace up` "
         f"starts it, and --fs, --data or {FS_VARIABLE} names another"
     )

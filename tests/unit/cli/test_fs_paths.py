@@ -86,7 +86,7 @@ def talks_to(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Whom `stat` would have talked to."""
     asked: list[str | None] = []
 
-    def open_files(fs: str | None, data: str | None) -> None:
+    def open_files(fs: str | None, _data: str | None) -> None:
         asked.append(fs)
         raise UsageError("asked")
 
