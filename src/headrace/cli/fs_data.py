@@ -4,6 +4,7 @@ hdfs-native moves them, but for those of a block that is still being written (`c
 """
 
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 * 1024 * 1024
 _TAIL_BYTES = 1024
+_CUT_WAIT_S = 120.0
+_POLL_S = 0.2
 
 ByteCount = Annotated[int, typer.Option("--bytes", "-c", min=1, help="How many.")]
 
@@ -185,18 +188,37 @@ def append(
 def truncate(
     length: Annotated[int, typer.Argument(metavar="LENGTH", min=0, help="Bytes to keep.")],
     path: PathArgument,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is cut.")] = True,
     fs: Fs = None,
     data: Data = None,
 ) -> None:
     """Cut a file.
 
+    Its last block is cut by the DataNodes, which may take some seconds: until then readers see the
+    old bytes, and nobody can append.
+
     \b
     Examples:
       headrace fs truncate 1000 /logs/a.txt
+      headrace fs truncate --no-wait 1000 /logs/a.txt
     """
     with open_namenode(fs, data, path) as namenode:
-        if not namenode.truncate(path, length):
-            say("the last block is being cut; the file opens again in a moment")
+        if namenode.truncate(path, length):
+            return
+        say(f"{path}: its last block is being cut")
+        if wait:
+            _await_cut(namenode, path)
+
+
+def _await_cut(namenode: NameNodeClient, path: str) -> None:
+    deadline = time.monotonic() + _CUT_WAIT_S
+    while not namenode.is_closed(path):
+        if time.monotonic() >= deadline:
+            raise HeadraceError(
+                f"{path}: its last block is not cut yet after {_CUT_WAIT_S:.0f} s; that goes on by "
+                "itself once DataNodes that have it are up (`headrace fs report`)"
+            )
+        time.sleep(_POLL_S)
 
 
 def concat(
