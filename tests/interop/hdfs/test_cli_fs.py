@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,6 +168,36 @@ def test_stdin_append_truncate(fs: Fs, folder: str) -> None:
     assert fs("cat", f"{folder}/f").stdout == b"first second"
     fs("truncate", "0", f"{folder}/f")
     assert loaded(fs("stat", f"{folder}/f", "--json"))["length"] == 0
+
+
+def test_a_cut_inside_a_block_is_done_when_the_command_is(fs: Fs, folder: str) -> None:
+    fs("put", "-", f"{folder}/f", stdin=b"0123456789")
+    fs("truncate", "4", f"{folder}/f")
+    assert fs("cat", f"{folder}/f").stdout == b"0123"
+    fs("append", f"{folder}/f", stdin=b"45")
+    fs("truncate", "--no-wait", "5", f"{folder}/f")
+    assert loaded(fs("stat", f"{folder}/f", "--json"))["length"] == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_put_that_is_ended_leaves_nothing(
+    fs: Fs, dfs: FileSystem, folder: str, number: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "headrace", "fs", "put", "-", f"{folder}/f"],
+        stdin=subprocess.PIPE,
+        env={**os.environ, "HEADRACE_FS": dfs.url},
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not paths(fs("ls", folder, "--json")):
+            assert time.monotonic() < deadline
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+    finally:
+        process.kill()
+        process.communicate()
+    assert paths(fs("ls", folder, "--json")) == []
 
 
 def test_names(fs: Fs, folder: str) -> None:
