@@ -66,6 +66,8 @@ def mkdir(
 def touch(paths: NewPaths, fs: Fs = None, data: Data = None) -> None:
     """Make empty files; what exists gets the present as its time.
 
+    Directories that are missing above them are made.
+
     \b
     Examples:
       headrace fs touch /events/_SUCCESS

@@ -11,7 +11,7 @@ import typer
 
 from headrace.base.errors import HeadraceError
 from headrace.cli.app import Data, Json, group
-from headrace.cli.fs_options import Fs, PathArgument
+from headrace.cli.fs_options import Fs, PathArgument, resolved
 from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
 from headrace.client.namenode import NameNodeClient, user_name
@@ -327,7 +327,9 @@ def rename(
 
 @snapshots.command("list")
 def list_snapshots(
-    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="Of it alone.")] = None,
+    path: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help="Of it alone.", callback=resolved)
+    ] = None,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,

@@ -64,9 +64,13 @@ def put(
 ) -> None:
     """Copy local files (and folders) into the file system.
 
+    Directories that are missing above TARGET are made. Symbolic links are followed; what is neither
+    a file nor a folder, or leads nowhere, is told and left out.
+
     \b
     Examples:
       headrace fs put events.parquet /events/
+      headrace fs put day-1.parquet day-2.parquet hdfs://127.0.0.1:8020/events/
       tar c logs | headrace fs put - /backup/logs.tar
     """
     import hdfs_native
@@ -266,6 +270,8 @@ def cp(
     data: Data = None,
 ) -> None:
     """Copy files within the file system, with -r directories and all below them.
+
+    Directories that are missing above TARGET are made.
 
     \b
     Examples:

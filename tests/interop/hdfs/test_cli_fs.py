@@ -175,8 +175,7 @@ def test_a_cut_inside_a_block_is_done_when_the_command_is(fs: Fs, folder: str) -
     fs("truncate", "4", f"{folder}/f")
     assert fs("cat", f"{folder}/f").stdout == b"0123"
     fs("append", f"{folder}/f", stdin=b"45")
-    fs("truncate", "--no-wait", "5", f"{folder}/f")
-    assert loaded(fs("stat", f"{folder}/f", "--json"))["length"] == 5
+    assert b"is being cut" in fs("truncate", "--no-wait", "5", f"{folder}/f").stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
