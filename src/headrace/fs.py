@@ -8,9 +8,9 @@
 
 Owns: the way from a URL to hdfs-native's fsspec file system, and what that one lacks: exceptions
 as fsspec's users know them (FileNotFoundError, PermissionError, …), a connection that fails in
-seconds, files that are read by lines, copies that never show half of a file, HDFS's checksum,
-extended attributes. The NameNode is not asked before the first call. No JVM anywhere. Works on
-Apache HDFS as well. fsspec's own entry `hdfs` belongs to hdfs-native: give this one as
+seconds, files that are read by lines, copies that never show half of a file, transactions, HDFS's
+checksum, extended attributes. The NameNode is not asked before the first call. No JVM anywhere.
+Works on Apache HDFS as well. fsspec's own entry `hdfs` belongs to hdfs-native: give this one as
 `filesystem=`.
 """
 
@@ -31,6 +31,7 @@ from headrace.client.namenode import NameNodeClient, parse_url
 from headrace.client.native import SETTINGS, telling
 from headrace.client.refusals import (
     EXISTS,
+    IS_A_DIRECTORY,
     NO_SUCH_FILE,
     NOT_A_DIRECTORY,
     told_as_oserror,
@@ -142,8 +143,10 @@ class FileSystem(HdfsFileSystem):
         overwrite: bool = True,
         replication: int | None = None,
         block_size: int | None = None,
+        autocommit: bool = True,
         **_kwargs: Any,
     ) -> Any:
+        """Without `autocommit` (fsspec's transactions) a new file has its name after `commit`."""
         path = self._strip_protocol(path)
         if mode == "rb":
             return _BufferedFile(_File(self.client.inner.read(path)), block_size or _BUFFER_BYTES)
@@ -151,10 +154,23 @@ class FileSystem(HdfsFileSystem):
             options = WriteOptions(
                 overwrite=overwrite and mode == "wb", replication=replication, block_size=block_size
             )
+            if not autocommit:
+                return self._aside(path, options)
             return _Writer(self.client.inner.create(path, options))
         if mode == "ab":
+            if not autocommit:
+                raise ValueError("an append can't be taken back: it has no place in a transaction")
             return _Writer(self.client.inner.append(path))
         raise ValueError(f"mode {mode!r} is not supported: files are read, written or appended to")
+
+    def _aside(self, path: str, options: WriteOptions) -> "_Uncommitted":
+        """What `path` would be refused for is told now, not at the commit."""
+        found = self.info(path) if self.exists(path) else None
+        if found is not None and found["type"] == "directory":
+            raise IsADirectoryError(errno.EISDIR, IS_A_DIRECTORY, path)
+        if found is not None and not options.overwrite:
+            raise FileExistsError(errno.EEXIST, EXISTS, path)
+        return _Uncommitted(self.client, _aside_of(path), path, options)
 
     def cp_file(self, path1: str, path2: str, **_kwargs: Any) -> None:
         """Written aside and renamed over the target: readers see the old or the new file."""
@@ -162,10 +178,12 @@ class FileSystem(HdfsFileSystem):
         if self.info(source)["type"] == "directory":
             self.makedirs(target, exist_ok=True)
             return
-        folder, _, name = target.rpartition("/")
-        aside = f"{folder}/.{name}.{secrets.token_hex(6)}.copying"
+        aside = _aside_of(target)
         try:
-            with self.open(source, "rb") as reader, self.open(aside, "wb") as writer:
+            with (
+                self.open(source, "rb") as reader,
+                self.open(aside, "wb", autocommit=True) as writer,
+            ):
                 shutil.copyfileobj(reader, writer, _COPY_BYTES)
             self.client.rename(aside, target, True)
         except BaseException:
@@ -237,6 +255,39 @@ class _Writer(FileWriter):
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         with suppress(OSError) if kind is not None else nullcontext():
             self.close()
+
+
+class _Uncommitted(_Writer):
+    """One that has its name after `commit`, and is gone after `discard`."""
+
+    def __init__(self, client: Any, aside: str, path: str, options: WriteOptions) -> None:
+        super().__init__(client.inner.create(aside, options))
+        self._client = client
+        self._path = path
+        self._aside = aside
+        self._overwrite = bool(options.overwrite)
+
+    def commit(self) -> None:
+        self.close()
+        try:
+            self._client.rename(self._aside, self._path, self._overwrite)
+        except BaseException:
+            self._delete()
+            raise
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            self.close()
+        self._delete()
+
+    def _delete(self) -> None:
+        with suppress(OSError):
+            self._client.delete(self._aside, False)
+
+
+def _aside_of(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.{secrets.token_hex(6)}.copying"
 
 
 class _BufferedFile(io.BufferedReader):

@@ -13,7 +13,17 @@ from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli import fs_acl, fs_admin, fs_copy, fs_data, fs_look, fs_nodes, fs_rights
 from headrace.cli.app import Json
 from headrace.cli.file_modes import octal_mode
-from headrace.cli.fs_options import Data, Fs, NewPaths, Paths, Recursive, commands
+from headrace.cli.fs_failures import told_each
+from headrace.cli.fs_options import (
+    Data,
+    Fs,
+    NewPaths,
+    Paths,
+    Recursive,
+    Sources,
+    commands,
+    resolved_target,
+)
 from headrace.cli.fs_paths import expand, inside, is_directory, status_of
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, say
@@ -53,9 +63,10 @@ def mkdir(
       headrace fs mkdir --mode 1777 /scratch
     """
     permission = octal_mode(mode)
-    with open_files(fs, data) as client:
+    with told_each() as failures, open_files(fs, data) as client:
         for path in paths:
-            client.mkdirs(path, permission, True)
+            with failures.of(path):
+                client.mkdirs(path, permission, True)
 
 
 def rmdir(paths: Paths, fs: Fs = None, data: Data = None) -> None:
@@ -66,16 +77,19 @@ def rmdir(paths: Paths, fs: Fs = None, data: Data = None) -> None:
       headrace fs rmdir /events/raw
       headrace fs rmdir '/staging/*'
     """
-    with open_files(fs, data) as client:
-        for path in expand(client, paths):
-            if not client.get_file_info(path).isdir:
-                raise HeadraceError(f"{path}: {NOT_A_DIRECTORY}")
-            if not client.delete(path, False):
-                raise HeadraceError(f"the NameNode does not delete {path}")
+    with told_each() as failures, open_files(fs, data) as client:
+        for path in expand(client, paths, failures):
+            with failures.of(path):
+                if not client.get_file_info(path).isdir:
+                    raise HeadraceError(f"{path}: {NOT_A_DIRECTORY}")
+                if not client.delete(path, False):
+                    raise HeadraceError(f"the NameNode does not delete {path}")
 
 
 def touch(paths: NewPaths, fs: Fs = None, data: Data = None) -> None:
     """Make empty files; what exists gets the present as its time.
+
+    Directories that are missing above them are made.
 
     \b
     Examples:
@@ -83,19 +97,23 @@ def touch(paths: NewPaths, fs: Fs = None, data: Data = None) -> None:
       headrace fs touchz /events/_SUCCESS         the same, by its other name
     """
     now_ms = int(time.time() * 1000)
-    with open_files(fs, data) as client:
+    with told_each() as failures, open_files(fs, data) as client:
         for path in paths:
-            if status_of(client, path) is None:
-                client.create(path).close()
-            else:
-                client.set_times(path, now_ms, now_ms)
+            with failures.of(path):
+                if status_of(client, path) is None:
+                    client.create(path).close()
+                else:
+                    client.set_times(path, now_ms, now_ms)
 
 
 def mv(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE…", help="Paths, or patterns in quotes.")
+    sources: Sources,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="Its new name, or a directory.", callback=resolved_target
+        ),
     ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Its new name, or a directory.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", "-f", help="Replace a file.")] = False,
     fs: Fs = None,
     data: Data = None,
@@ -108,19 +126,21 @@ def mv(
       headrace fs mv '/staging/*.parquet' /events
       headrace fs mv --overwrite /new.json /current.json
     """
-    with open_files(fs, data) as client:
-        found = expand(client, sources)
+    with told_each() as failures, open_files(fs, data) as client:
+        found = expand(client, sources, failures)
         into = is_directory(client, target)
-        if len(found) > 1 and not into:
+        if not into and (len(sources) > 1 or len(found) > 1):
             raise HeadraceError(f"{target}: not a directory; `headrace fs mkdir` makes one")
         for source in found:
-            name = inside(target, source) if into else target
-            try:
-                client.rename(source, name, overwrite)
-            except FileExistsError:
-                raise HeadraceError(
-                    f"{name}: already exists; say --overwrite to replace a file"
-                ) from None
+            with failures.of(source):
+                _rename(client, source, inside(target, source) if into else target, overwrite)
+
+
+def _rename(client: "hdfs_native.Client", source: str, name: str, overwrite: bool) -> None:
+    try:
+        client.rename(source, name, overwrite)
+    except FileExistsError:
+        raise HeadraceError(f"{name}: already exists; say --overwrite to replace a file") from None
 
 
 TrashInterval = Annotated[
@@ -157,18 +177,29 @@ def rm(
       headrace fs rm -r --skip-trash /events/old
       headrace fs mv /user/anna/.Trash/Current/events/part-0.parquet /events
     """
-    with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
+    with (
+        told_each() as failures,
+        open_files(fs, data) as client,
+        open_namenode(fs, data) as namenode,
+    ):
         trash = None if skip_trash else Trash(namenode, trash_interval)
-        for path in _there(client, paths) if force else expand(client, paths):
-            if client.get_file_info(path).isdir and not recursive:
-                raise UsageError(f"{path}: is a directory; say -r to delete it and all below it")
-            where = None if trash is None else trash.move(path)
-            if where is not None:
-                say(f"moved {path} to the trash: {where}")
-                continue
-            if not client.delete(path, recursive):
-                raise HeadraceError(f"the NameNode does not delete {path}")
-            say(f"deleted {path}")
+        for path in _there(client, paths) if force else expand(client, paths, failures):
+            with failures.of(path):
+                _remove(client, trash, path, recursive=recursive)
+
+
+def _remove(
+    client: "hdfs_native.Client", trash: Trash | None, path: str, *, recursive: bool
+) -> None:
+    if client.get_file_info(path).isdir and not recursive:
+        raise UsageError(f"{path}: is a directory; say -r to delete it and all below it")
+    where = None if trash is None else trash.move(path)
+    if where is not None:
+        say(f"moved {path} to the trash: {where}")
+        return
+    if not client.delete(path, recursive):
+        raise HeadraceError(f"the NameNode does not delete {path}")
+    say(f"deleted {path}")
 
 
 def _there(client: "hdfs_native.Client", paths: list[str]) -> list[str]:

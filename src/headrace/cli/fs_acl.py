@@ -13,6 +13,7 @@ import typer
 
 from headrace.base.errors import UsageError
 from headrace.cli.app import Json
+from headrace.cli.fs_failures import told_each
 from headrace.cli.fs_options import Data, Fs, Paths
 from headrace.cli.fs_paths import tree
 from headrace.cli.fs_target import open_files
@@ -46,22 +47,22 @@ def getfacl(
       headrace fs getfacl /events
       headrace fs getfacl -R /events --json | jq -r '.[].entries[]'
     """
-    with open_files(fs, data) as client:
-        found = [
-            _described(status.path, client.get_acl_status(status.path))
-            for status in tree(client, paths, recursive=recursive)
-        ]
-    if as_json:
-        print_json(found)
-        return
-    for one in found:
-        print(f"# file: {one['path']}\n# owner: {one['owner']}\n# group: {one['group']}")
-        if one["sticky"]:
-            runs = any(re.fullmatch("other::..x", entry) for entry in one["entries"])
-            print(f"# flags: --{'t' if runs else 'T'}")
-        for entry in one["entries"]:
-            print(entry)
-        print()
+    with told_each() as failures, open_files(fs, data) as client:
+        found = []
+        for status in tree(client, paths, recursive=recursive, failures=failures):
+            with failures.of(status.path):
+                found.append(_described(status.path, client.get_acl_status(status.path)))
+        if as_json:
+            print_json(found)
+            return
+        for one in found:
+            print(f"# file: {one['path']}\n# owner: {one['owner']}\n# group: {one['group']}")
+            if one["sticky"]:
+                runs = any(re.fullmatch("other::..x", entry) for entry in one["entries"])
+                print(f"# flags: --{'t' if runs else 'T'}")
+            for entry in one["entries"]:
+                print(entry)
+            print()
 
 
 def _described(path: str, status: "hdfs_native.AclStatus") -> dict[str, Any]:
@@ -133,7 +134,7 @@ def setfacl(
     entries = parse_entries(modify or remove or replace or "", with_rights=remove is None)
     if asked and not entries:
         raise UsageError("no entry is given; one is such as user:anna:r-x")
-    with open_files(fs, data) as client, progress("setfacl") as bar:
+    with told_each() as failures, open_files(fs, data) as client, progress("setfacl") as bar:
         change: Callable[[str, list[Any]], None]
         if modify is not None:
             change = client.modify_acl_entries
@@ -141,20 +142,21 @@ def setfacl(
             change = client.remove_acl_entries
         else:
             change = client.set_acl
-        for status in list(tree(client, paths, recursive=recursive)):
-            if remove_all:
-                client.remove_acl(status.path)
-            elif remove_default:
-                client.remove_default_acl(status.path)
-            else:
-                # As Hadoop's: with -R files get what is not default.
-                fitting = [
-                    each
-                    for each in entries
-                    if status.isdir or each.scope == "access" or not recursive
-                ]
-                if fitting:
-                    change(status.path, fitting)
+        for status in list(tree(client, paths, recursive=recursive, failures=failures)):
+            with failures.of(status.path):
+                if remove_all:
+                    client.remove_acl(status.path)
+                elif remove_default:
+                    client.remove_default_acl(status.path)
+                else:
+                    # As Hadoop's: with -R files get what is not default.
+                    fitting = [
+                        each
+                        for each in entries
+                        if status.isdir or each.scope == "access" or not recursive
+                    ]
+                    if fitting:
+                        change(status.path, fitting)
             bar.advance()
 
 

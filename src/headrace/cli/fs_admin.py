@@ -14,7 +14,7 @@ import typer
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.base.sizes import size_bytes
 from headrace.cli.app import Json, group
-from headrace.cli.fs_options import Data, Fs, PathArgument
+from headrace.cli.fs_options import Data, Fs, PathArgument, resolved
 from headrace.cli.fs_target import open_namenode, unanswered, web_address_of
 from headrace.cli.output import print_json, print_table, say
 from headrace.client.namenode import QUOTA_MAX, DatanodeReport, NameNodeClient, user_name
@@ -433,7 +433,9 @@ def rename(
 
 @snapshots.command("list")
 def list_snapshots(
-    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="Of it alone.")] = None,
+    path: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help="Of it alone.", callback=resolved)
+    ] = None,
     fs: Fs = None,
     data: Data = None,
     as_json: Json = False,

@@ -6,7 +6,7 @@ hdfs-native moves them, but for those of a block that is still being written (`c
 import errno
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -15,7 +15,8 @@ import typer
 
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.app import Json
-from headrace.cli.fs_options import Data, Fs, PathArgument, Paths
+from headrace.cli.fs_failures import Failures, told_each
+from headrace.cli.fs_options import Data, Fs, PathArgument, Paths, resolved
 from headrace.cli.fs_paths import expand, expand_one
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, progress, say
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 * 1024 * 1024
 _TAIL_BYTES = 1024
+_CUT_WAIT_S = 120.0
+_POLL_S = 0.2
 _FOLLOW_S = 1.0
 STILL_OPEN = (
     "it is being written, and has no checksum before it is closed; `headrace fs open-files` tells "
@@ -86,11 +89,25 @@ def cat(paths: Paths, fs: Fs = None, data: Data = None) -> None:
       headrace fs cat '/logs/*.txt'
       headrace fs cat /backup/logs.tar | tar t
     """
-    with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
-        for path in expand(client, paths):
-            for chunk in read_chunks(client, namenode, path):
+    with (
+        told_each() as failures,
+        open_files(fs, data) as client,
+        open_namenode(fs, data) as namenode,
+    ):
+        print_files(client, namenode, expand(client, paths, failures), failures)
+
+
+def print_files(
+    client: "hdfs_native.Client",
+    namenode: NameNodeClient,
+    names: Iterable[str],
+    failures: Failures,
+) -> None:
+    for name in names:
+        with failures.of(name):
+            for chunk in read_chunks(client, namenode, name):
                 out().write(chunk)
-    out().flush()
+            out().flush()
 
 
 def head(
@@ -209,23 +226,44 @@ def append(
 def truncate(
     length: Annotated[int, typer.Argument(metavar="LENGTH", min=0, help="Bytes to keep.")],
     path: PathArgument,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is cut.")] = True,
     fs: Fs = None,
     data: Data = None,
 ) -> None:
     """Cut a file.
 
+    Its last block is cut by the DataNodes, which may take some seconds: until then readers see the
+    old bytes, and nobody can append.
+
     \b
     Examples:
       headrace fs truncate 1000 /logs/a.txt
+      headrace fs truncate --no-wait 1000 /logs/a.txt
     """
     with open_namenode(fs, data, path) as namenode:
-        if not namenode.truncate(path, length):
-            say("the last block is being cut; the file opens again in a moment")
+        if namenode.truncate(path, length):
+            return
+        say(f"{path}: its last block is being cut")
+        if wait:
+            _await_cut(namenode, path)
+
+
+def _await_cut(namenode: NameNodeClient, path: str) -> None:
+    deadline = time.monotonic() + _CUT_WAIT_S
+    while not namenode.is_closed(path):
+        if time.monotonic() >= deadline:
+            raise HeadraceError(
+                f"{path}: its last block is not cut yet after {_CUT_WAIT_S:.0f} s; that goes on by "
+                "itself once DataNodes that have it are up (`headrace fs report`)"
+            )
+        time.sleep(_POLL_S)
 
 
 def concat(
     target: PathArgument,
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE…", help="They go away.")],
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE…", help="They go away.", callback=resolved)
+    ],
     fs: Fs = None,
     data: Data = None,
 ) -> None:
@@ -249,20 +287,25 @@ def checksum(paths: Paths, fs: Fs = None, data: Data = None, as_json: Json = Fal
     """
     from headrace.client.file_checksum import FileIsOpen, file_checksum
 
-    with open_files(fs, data) as client, open_namenode(fs, data) as namenode:
+    with (
+        told_each() as failures,
+        open_files(fs, data) as client,
+        open_namenode(fs, data) as namenode,
+    ):
         found = {}
-        for path in expand(client, paths):
-            try:
-                found[path] = file_checksum(namenode, path)
-            except FileIsOpen:
-                raise HeadraceError(f"{path}: {STILL_OPEN}") from None
-    if as_json:
-        print_json(
-            [
-                {"path": path, "algorithm": one.algorithm, "checksum": one.value.hex()}
-                for path, one in found.items()
-            ]
-        )
-        return
-    for path, one in found.items():
-        print(f"{path}\t{one}")
+        for path in expand(client, paths, failures):
+            with failures.of(path):
+                try:
+                    found[path] = file_checksum(namenode, path)
+                except FileIsOpen:
+                    raise HeadraceError(f"{path}: {STILL_OPEN}") from None
+        if as_json:
+            print_json(
+                [
+                    {"path": path, "algorithm": one.algorithm, "checksum": one.value.hex()}
+                    for path, one in found.items()
+                ]
+            )
+            return
+        for path, one in found.items():
+            print(f"{path}\t{one}")

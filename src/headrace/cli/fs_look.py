@@ -14,8 +14,9 @@ import typer
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.base.sizes import size_text
 from headrace.cli.app import Json
-from headrace.cli.fs_options import Data, Fs, Human, PathArgument, Paths, Recursive
-from headrace.cli.fs_paths import absolute, expand, expand_one, status_of, tree
+from headrace.cli.fs_failures import told_each
+from headrace.cli.fs_options import Data, Fs, Human, PathArgument, Paths, Recursive, resolved
+from headrace.cli.fs_paths import absolute, expand, expand_one, listed, status_of, tree
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, print_table, say
 from headrace.client.namenode import NameNodeClient
@@ -77,7 +78,11 @@ def mode_text(status: "hdfs_native.FileStatus", *, has_acl: bool = False) -> str
 def ls(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH…", help="Paths, or patterns in quotes. Default: your home."),
+        typer.Argument(
+            metavar="PATH…",
+            help="Paths, or patterns in quotes. Default: your home.",
+            callback=resolved,
+        ),
     ] = None,
     recursive: Recursive = False,
     itself: Annotated[
@@ -97,22 +102,23 @@ def ls(
       headrace fs ls '/events/*.parquet'
       headrace fs ls -r /events --json | jq -r '.[].path'
     """
-    with open_files(fs, data) as client:
-        names = expand(client, paths) if paths else [_home(client)]
+    with told_each() as failures, open_files(fs, data) as client:
+        found: list[hdfs_native.FileStatus] = []
+        names = expand(client, paths, failures) if paths else [_home(client)]
         if itself:
-            found = [client.get_file_info(path) for path in names]
+            for path in names:
+                with failures.of(path):
+                    found.append(client.get_file_info(path))
         else:
-            found = [
-                status
-                for path in names
-                for status in sorted(client.list_status(path, recursive), key=lambda one: one.path)
-            ]
+            found += listed(client, names, recursive=recursive, failures=failures)
         with open_namenode(fs, data) as namenode:
             lists = with_acl(namenode, [status.path for status in found], set(names))
-    if as_json:
-        print_json([{**describe(status), "acl": status.path in lists} for status in found])
-    else:
-        _print(found, lists, human=human)
+        if not found and failures:
+            return
+        if as_json:
+            print_json([{**describe(status), "acl": status.path in lists} for status in found])
+        else:
+            _print(found, lists, human=human)
 
 
 def with_acl(namenode: NameNodeClient, paths: list[str], typed: set[str]) -> set[str]:
@@ -188,19 +194,25 @@ def du(
       headrace fs du -h '/events/*'
       headrace fs count /events         the same, by its other name
     """
-    with open_files(fs, data) as client:
+    with told_each() as failures, open_files(fs, data) as client:
         found: list[dict[str, Any]] = []
-        for path in expand(client, paths):
-            summary = client.get_content_summary(path)
-            found.append(
-                {
-                    "path": path,
-                    "length": summary.length,
-                    "space": summary.space_consumed,
-                    "files": summary.file_count,
-                    "directories": summary.directory_count,
-                }
-            )
+        for path in expand(client, paths, failures):
+            with failures.of(path):
+                summary = client.get_content_summary(path)
+                found.append(
+                    {
+                        "path": path,
+                        "length": summary.length,
+                        "space": summary.space_consumed,
+                        "files": summary.file_count,
+                        "directories": summary.directory_count,
+                    }
+                )
+        if found or not failures:
+            _print_du(found, human=human, as_json=as_json)
+
+
+def _print_du(found: list[dict[str, Any]], *, human: bool, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
@@ -241,21 +253,21 @@ def find(
     """
     since_ms = None if newer is None else time_ms(newer)
     until_ms = None if older is None else time_ms(older)
-    with open_files(fs, data) as client:
+    with told_each() as failures, open_files(fs, data) as client:
         found = [
             status
-            for status in tree(client, paths, recursive=True)
+            for status in tree(client, paths, recursive=True, failures=failures)
             if (name is None or fnmatchcase(status.path.rstrip("/").rpartition("/")[2], name))
             and (kind is None or status.isdir == (kind is Kind.DIRECTORY))
             and (since_ms is None or status.modification_time >= since_ms)
             and (until_ms is None or status.modification_time < until_ms)
         ]
-    found.sort(key=lambda status: status.path)
-    if as_json:
-        print_json([describe(status) for status in found])
-        return
-    for status in found:
-        print(status.path)
+        found.sort(key=lambda status: status.path)
+        if as_json:
+            print_json([describe(status) for status in found])
+            return
+        for status in found:
+            print(status.path)
 
 
 def time_ms(text: str) -> int:

@@ -9,6 +9,7 @@ import typer
 from headrace.base.errors import HeadraceError, UsageError
 from headrace.cli.app import Json
 from headrace.cli.file_modes import file_mode
+from headrace.cli.fs_failures import told_each
 from headrace.cli.fs_options import Data, Fs, PathArgument, Paths, Recursive
 from headrace.cli.fs_paths import expand_one, tree
 from headrace.cli.fs_target import open_files, open_namenode
@@ -45,11 +46,12 @@ def chmod(
       headrace fs chmod 1777 /scratch
     """
     wanted = file_mode(mode)
-    with open_files(fs, data) as client, progress("chmod") as bar:
-        for status in list(tree(client, paths, recursive=recursive)):
+    with told_each() as failures, open_files(fs, data) as client, progress("chmod") as bar:
+        for status in list(tree(client, paths, recursive=recursive, failures=failures)):
             permission = wanted.of(status.permission, is_directory=status.isdir)
-            if permission != status.permission:
-                client.set_permission(status.path, permission)
+            with failures.of(status.path):
+                if permission != status.permission:
+                    client.set_permission(status.path, permission)
             bar.advance()
 
 
@@ -78,9 +80,10 @@ def chown(
             raise UsageError(
                 f"{name!r} is no name: it may have letters, digits and any of - _ . / @"
             )
-    with open_files(fs, data) as client, progress("chown") as bar:
-        for status in list(tree(client, paths, recursive=recursive)):
-            client.set_owner(status.path, user or None, group or None)
+    with told_each() as failures, open_files(fs, data) as client, progress("chown") as bar:
+        for status in list(tree(client, paths, recursive=recursive, failures=failures)):
+            with failures.of(status.path):
+                client.set_owner(status.path, user or None, group or None)
             bar.advance()
 
 
@@ -103,14 +106,17 @@ def setrep(
       headrace fs setrep -w 3 /backup/logs.tar
     """
     changed = []
-    with open_files(fs, data) as client, progress("setrep") as bar:
-        for status in list(tree(client, paths, recursive=recursive)):
-            if status.isdir and not recursive:
-                raise UsageError(f"{status.path}: is a directory; say -r for all files below it")
-            if not status.isdir and not client.set_replication(status.path, count):
-                raise HeadraceError(f"{status.path}: no such file or directory")
-            if not status.isdir:
-                changed.append(status.path)
+    with told_each() as failures, open_files(fs, data) as client, progress("setrep") as bar:
+        for status in list(tree(client, paths, recursive=recursive, failures=failures)):
+            with failures.of(status.path):
+                if status.isdir and not recursive:
+                    raise UsageError(
+                        f"{status.path}: is a directory; say -r for all files below it"
+                    )
+                if not status.isdir and not client.set_replication(status.path, count):
+                    raise HeadraceError(f"{status.path}: no such file or directory")
+                if not status.isdir:
+                    changed.append(status.path)
             bar.advance()
     if wait:
         with open_namenode(fs, data) as namenode, progress("files done", len(changed)) as bar:

@@ -4,6 +4,7 @@ Must not know: typer, what a refusal means (`client.refusals`).
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 FS_VARIABLE = "HEADRACE_FS"
 WEB_VARIABLE = "HEADRACE_WEB"
 """HOST:PORT of the pages of the NameNode that the other one names."""
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALLED = 128
 
 
 def fs_url_of(fs: str | None, data: str | None) -> str:
@@ -102,18 +105,42 @@ def told_failures(path: str = "") -> Iterator[None]:
         raise HeadraceError(sentence(as_oserror(error, path))) from None
 
 
+class UnansweredError(HeadraceError):
+    """Whatever was asked: nobody is there."""
+
+
 def unanswered(words: str) -> HeadraceError:
-    return HeadraceError(
+    return UnansweredError(
         f"{words}; is the file system up? `headrace status` tells of the local one, `headrace up` "
         f"starts it, and --fs, --data or {FS_VARIABLE} names another"
     )
 
 
 @contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM and SIGHUP unwind as well, so that nothing half done is left; the second one of them
+    ends the process at once. The exit code is the shell's for a signal."""
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise SystemExit(_SIGNALLED + number)
+
+    # One that is ignored stays so: nohup.
+    changed = [one for one in _ENDING if signal.getsignal(one) is signal.SIG_DFL]
+    for one in changed:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one in changed:
+            signal.signal(one, signal.SIG_DFL)
+
+
+@contextmanager
 def open_files(fs: str | None, data: str | None) -> "Iterator[hdfs_native.Client]":
     """hdfs-native on the file system that was asked for."""
     url = fs_url_of(fs, data)
-    with told_failures():
+    with ended_as_by_ctrl_c(), told_failures():
         yield telling_client(url)
 
 

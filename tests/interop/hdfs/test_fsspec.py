@@ -194,6 +194,50 @@ def test_a_file_is_open_until_it_is_closed(files: FileSystem, folder: str) -> No
         files.open(f"{folder}/f", "r+b")
 
 
+def test_files_of_a_transaction_have_their_names_at_its_end(files: FileSystem, folder: str) -> None:
+    files.pipe_file(f"{folder}/old", b"old")
+    with files.transaction:
+        with files.open(f"{folder}/old", "wb") as file:
+            file.write(b"new")
+        with files.open(f"{folder}/text", "w") as text:
+            text.write("text")
+        files.pipe_file(f"{folder}/piped", b"piped")
+        files.cp_file(f"{folder}/old", f"{folder}/copy")
+        assert files.cat_file(f"{folder}/old") == b"old"
+        assert not files.exists(f"{folder}/text")
+    found = {name: files.cat_file(name) for name in files.find(folder)}
+    assert found == {
+        f"{folder}/copy": b"old",
+        f"{folder}/old": b"new",
+        f"{folder}/piped": b"piped",
+        f"{folder}/text": b"text",
+    }
+
+
+def test_a_transaction_that_fails_leaves_nothing(files: FileSystem, folder: str) -> None:
+    files.pipe_file(f"{folder}/f", b"old")
+
+    def write_and_fail() -> None:
+        with files.transaction:
+            files.open(f"{folder}/open", "wb").write(b"never closed")
+            with files.open(f"{folder}/f", "wb") as file:
+                file.write(b"new")
+                raise KeyError("on purpose")
+
+    with pytest.raises(KeyError):
+        write_and_fail()
+    assert files.find(folder) == [f"{folder}/f"]
+    assert files.cat_file(f"{folder}/f") == b"old"
+    with files.transaction:
+        with pytest.raises(FileExistsError):
+            files.open(f"{folder}/f", "xb")
+        with pytest.raises(IsADirectoryError):
+            files.open(folder, "wb")
+        with pytest.raises(ValueError, match="no place in a transaction"):
+            files.open(f"{folder}/f", "ab")
+    assert files.find(folder) == [f"{folder}/f"]
+
+
 def test_another_process_gets_the_same(files: FileSystem, folder: str) -> None:
     files.pipe_file(f"{folder}/f", b"x")
     assert pickle.loads(pickle.dumps(files)).cat_file(f"{folder}/f") == b"x"
