@@ -19,6 +19,8 @@ __all__ = ["image"]
 FEW = 40
 NAMES_MAX = 8000
 """More than a MiB of edits."""
+SETTINGS = {"dfs.namenode.resource.du.reserved": 0}
+"""The image is smaller than what is kept free elsewhere."""
 
 
 def name(number: int) -> str:
@@ -37,7 +39,10 @@ def cut(image: Path, folder: Path, copy: Path) -> None:
 def cuts(image: Path, copies: Path) -> dict[int, Path]:
     """Disks after a cut, by how many directories had been answered."""
     after: dict[int, Path] = {}
-    with mounted(image) as folder, LocalFileSystem(folder / "data", datanodes=0) as dfs:
+    with (
+        mounted(image) as folder,
+        LocalFileSystem(folder / "data", datanodes=0, settings=SETTINGS) as dfs,
+    ):
         client = hdfs_native.Client(dfs.url)
         renewed_at = NAMES_MAX
         first_bytes = log_bytes(folder)
@@ -59,6 +64,6 @@ def test_what_was_answered_is_there_and_nothing_else(image: Path, tmp_path: Path
         with mounted(copy) as folder:
             lazy = folder / "lazy"
             assert not lazy.exists() or lazy.read_bytes() == b"", "that was no power cut"
-            with LocalFileSystem(folder / "data", datanodes=0) as dfs:
+            with LocalFileSystem(folder / "data", datanodes=0, settings=SETTINGS) as dfs:
                 found = hdfs_native.Client(dfs.url).list_status("/")
                 assert sorted(each.path for each in found) == [name(n) for n in range(count)]
