@@ -15,6 +15,10 @@ import pytest
 from tests.interop.hdfs.conftest import FileSystem, Fs, Shell
 from tests.interop.hdfs.real_hdfs import RealHdfs
 
+HEADRACE = ("env", "--default-signal=INT,HUP", sys.executable, "-P", "-m", "headrace")
+"""Whoever runs the tests may ignore signals (nohup, a job in the background), and a command that is
+begun so goes on ignoring them."""
+
 
 def loaded(done: "subprocess.CompletedProcess[bytes]") -> Any:
     return json.loads(done.stdout)
@@ -188,7 +192,7 @@ def test_a_put_that_is_ended_leaves_nothing(
     fs: Fs, dfs: FileSystem, folder: str, number: signal.Signals
 ) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "headrace", "fs", "put", "-", f"{folder}/f"],
+        [*HEADRACE, "fs", "put", "-", f"{folder}/f"],
         stdin=subprocess.PIPE,
         env={**os.environ, "HEADRACE_FS": dfs.url},
     )
@@ -618,7 +622,7 @@ def test_tail_follows_a_file(
 ) -> None:
     words = ["fs", "tail", "-f", f"{folder}/open", "--fs", dfs.url]
     with (tmp_path / "out").open("wb") as out:
-        tail = subprocess.Popen([sys.executable, "-P", "-m", "headrace", *words], stdout=out)
+        tail = subprocess.Popen([*HEADRACE, *words], stdout=out)
     try:
         content = b""
         for size in (1000, 2_000_000, 10):
@@ -633,9 +637,11 @@ def test_tail_follows_a_file(
                 assert tail.poll() is None
                 time.sleep(0.1)
             assert content.endswith(seen)
-    finally:
         tail.send_signal(signal.SIGINT)
         assert tail.wait(30) == 130
+    finally:
+        tail.kill()
+        tail.wait(30)
 
 
 def test_nobody_leaves_whom_the_rest_could_not_replace(fs: Fs, folder: str) -> None:
