@@ -15,6 +15,7 @@ from headrace.cli.fs_paths import expand_one, tree
 from headrace.cli.fs_target import open_files, open_namenode
 from headrace.cli.output import print_json, print_table, progress, say
 from headrace.client.namenode import NameNodeClient
+from headrace.client.refusals import NO_SUCH_FILE
 
 _POLL_S = 0.5
 _NAME = re.compile(r"[-_./@a-zA-Z0-9]+")
@@ -114,7 +115,7 @@ def setrep(
                         f"{status.path}: is a directory; say -r for all files below it"
                     )
                 if not status.isdir and not client.set_replication(status.path, count):
-                    raise HeadraceError(f"{status.path}: no such file or directory")
+                    raise HeadraceError(f"{status.path}: {NO_SUCH_FILE}")
                 if not status.isdir:
                     changed.append(status.path)
             bar.advance()
